@@ -31,7 +31,7 @@ from ..gaussians.base import Sites
 from ..models.gp import GPModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
-from ..proposals.twist import DIRECTIONS, EFFECTIVE, fit, truncated
+from ..proposals.twist import directions_of, fit, truncated
 from .base import Problem
 
 
@@ -54,9 +54,8 @@ def wide_start(
         z = np.random.default_rng(problem.child(8)).standard_normal((draws, model.n))
         log_w = _log_weights(problem, z)
         w, effective = truncated(log_w)
-        if not effective >= EFFECTIVE:  # NaN, too, where numbers fail
+        if not (size := directions_of(model.n, effective)):
             return problem
-        size = min(DIRECTIONS, model.n, int(effective / EFFECTIVE))
         slope, curvature = fit(z[:, ::-1][:, :size].T, log_w, w)
         gamma, U = q.eigh
         D = (U / np.sqrt(gamma))[:, ::-1][:, :size] * -np.sign(slope)  # into the tail

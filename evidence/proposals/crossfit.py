@@ -28,7 +28,6 @@ from .fitted import FAMILIES, Elliptical, Fitted
 
 WARP = "warp"  # the normal meets the posterior made symmetric about the normal's mean
 NAMES = ("auto", *FAMILIES, WARP)
-_REACH = 3.0  # standard deviations at which test functions are cut off
 
 LogDensity = Callable[[Array], Array]
 
@@ -158,13 +157,16 @@ def _meet(
     return Half(made, weights, shared, proposals, at_proposals, gaps)
 
 
-def _gaps(made: Bridge, x: Array, log_p: Array, proposals: Array, at_proposals: Array) -> Array:
-    """How far draws and log density disagree on the mean of each of some functions."""
+def _gaps(
+    made: Bridge, x: Array, log_p: Array, proposals: Array, at_proposals: Array, reach: float = 3.0
+) -> Array:
+    """How far draws and log density disagree on the mean of each of some functions, cut off at
+    ``reach`` standard deviations."""
     centre, scale = x.mean(axis=(0, 1)), x.std(axis=(0, 1))
     lowest, highest = log_p.min(), log_p.max()
 
     def functions(x: Array, log_p: Array) -> Array:
-        z = np.clip((x - centre) / scale, -_REACH, _REACH)
+        z = np.clip((x - centre) / scale, -reach, reach)
         return np.concatenate([z, z * z, np.clip(log_p, lowest, highest)[..., None]], axis=-1)
 
     gaps = disagreement(made, functions(x, log_p), functions(proposals, at_proposals))

@@ -35,10 +35,6 @@ from .guide import CannotGuide
 LATTICE = np.array([-7.0, -5.0, -3.5, -2.5, -1.5, -0.75, 0.0, 0.75, 1.5, 2.5, 3.5, 5.0, 7.0])
 _AHEAD = {1: 5, 2: 3}  # nodes in every direction to come, by how many these are
 _DEEP = 200.0  # nats below the largest as which a tilt of zero counts
-#: of sites' precisions, as which data to come count: at 1 one of 30,000 draws under a softmax may
-#: weigh thousands of times the mean (tails of posteriors are longer on the side where it is
-#: flat), at 0.75 two hundred times, and draws are worth no less
-_EASED = 0.75
 
 
 class Coloured(NamedTuple):
@@ -262,12 +258,17 @@ def make_datum_guide(reference: BlockReference) -> DatumGuide:
     return DatumGuide(q.mean, L, reference.sites, model.likelihood, model.observed, reference.logz)
 
 
-def _eased(reference: BlockReference) -> BlockReference:
-    """The same means, by sites of less precision: (K⁻¹ + cW) μ = K⁻¹ m + ν - (1 - c) W μ."""
+def _eased(reference: BlockReference, part: float = 0.75) -> BlockReference:
+    """The same means, by sites of less precision: (K⁻¹ + cW) μ = K⁻¹ m + ν - (1 - c) W μ.
+
+    ``part`` is c, as which data to come count: at 1 one of 30,000 draws under a softmax may weigh
+    thousands of times the mean (tails of posteriors are longer on the side where it is flat), at
+    0.75 two hundred times, and draws are worth no less.
+    """
     sites, mean = reference.sites, reference.gaussian.mean.reshape(reference.sites.nu.shape)
     wide = sites._replace(
-        nu=sites.nu - (1.0 - _EASED) * sites.times_W(mean - sites.at), W=_EASED * sites.W,
-        pi=None if sites.pi is None else _EASED * sites.pi,
+        nu=sites.nu - (1.0 - part) * sites.times_W(mean - sites.at), W=part * sites.W,
+        pi=None if sites.pi is None else part * sites.pi,
     )  # fmt: skip
     model = reference.model
     return BlockReference.of(reference.name, model, model.prior.with_blocks(wide))

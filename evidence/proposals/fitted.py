@@ -26,12 +26,6 @@ from scipy.special import gammaln, logsumexp
 from ..models.density.scales import Scales, learn
 from ..numerics.arrays import Array
 
-_DEGREES = (3.0, 5.0, 10.0, 30.0)  # of freedom
-_SWEEPS = 20  # of the t's mean and scale
-_PARTS = (2, 4, 8)  # of mixtures
-_MOST = 10_000  # draws that a mixture is fitted to
-_PER_NUMBER = 3.0  # effective draws for each number of a mixture
-
 
 class Fitted(Protocol):
     """A normalised density."""
@@ -109,15 +103,18 @@ def normal(x: Array, effective: float) -> Elliptical:
     return Elliptical(x.mean(axis=0), np.linalg.cholesky(np.atleast_2d(np.cov(x.T))))
 
 
-def student_t(x: Array, effective: float) -> Elliptical:
+def student_t(
+    x: Array, effective: float, degrees: tuple[float, ...] = (3.0, 5.0, 10.0, 30.0)
+) -> Elliptical:
     """The multivariate t of the highest likelihood, by EM for each of some degrees of freedom."""
     start = normal(x, effective)
-    fits = [_t_of(x, start, degrees) for degrees in _DEGREES]
+    fits = [_t_of(x, start, one) for one in degrees]
     return max(fits, key=lambda fit: fit.log_prob(x).sum())
 
 
-def _t_of(x: Array, fit: Elliptical, degrees: float) -> Elliptical:
-    for _ in range(_SWEEPS):
+def _t_of(x: Array, fit: Elliptical, degrees: float, steps: int = 20) -> Elliptical:
+    """Mean and scale after so many ``steps`` of EM."""
+    for _ in range(steps):
         w = (degrees + fit.mean.size) / (degrees + np.sum(fit.whiten(x) ** 2, axis=1))
         mean = w @ x / w.sum()
         scale = ((x - mean).T * w) @ (x - mean) / len(x)
@@ -125,16 +122,20 @@ def _t_of(x: Array, fit: Elliptical, degrees: float) -> Elliptical:
     return fit
 
 
-def mixture(x: Array, effective: float) -> Mixed | None:
-    """The mixture of normals of the lowest BIC; none where draws are too few for two of them."""
+def mixture(
+    x: Array, effective: float, sizes: tuple[int, ...] = (2, 4, 8), most: int = 10_000,
+    per_number: float = 3.0,
+) -> Mixed | None:  # fmt: skip
+    """The mixture of normals of the lowest BIC, fitted to ``most`` draws; none where there are not
+    ``per_number`` effective ones for each number that the smallest of these ``sizes`` has."""
     from sklearn.mixture import GaussianMixture
 
     base, d = normal(x, effective), x.shape[1]
-    z = base.whiten(x[:: -(-len(x) // _MOST)])
-    enough = effective / (_PER_NUMBER * (1 + d + d * (d + 1) / 2))
+    z = base.whiten(x[:: -(-len(x) // most)])
+    enough = effective / (per_number * (1 + d + d * (d + 1) / 2))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of convergence: BIC tells what a fit is worth
-        fits = [GaussianMixture(k, random_state=0).fit(z) for k in _PARTS if k <= enough]
+        fits = [GaussianMixture(k, random_state=0).fit(z) for k in sizes if k <= enough]
     if not fits:
         return None
     best = min(fits, key=lambda fit: fit.bic(z))

@@ -54,7 +54,6 @@ from ..numerics.truncated import multiply_tails, upper_tails
 from .integrals import Draws, Integrand, data_of, draw_with_one, workspace
 
 _BITS, _NET = 30, 1024  # digits of a net, and coordinates it is for
-_CHECKED, _ROUNDING = 4, 0.1  # draws, and nats by which they may be off
 _BLOCK = 32  # coordinates between two matrix products
 
 
@@ -217,20 +216,23 @@ def make_guide(reference: GaussianReference) -> Guide:
     return Guide(q, sites, theta, hints, *what)
 
 
-def _check_rounding(reference: GaussianReference, q: Conditionals) -> None:
-    """Z_q N(x; μ, L Lᵀ) is the prior times all sites: the two must agree where q has its mass.
+def _check_rounding(
+    reference: GaussianReference, q: Conditionals, draws: int = 4, most: float = 0.1
+) -> None:
+    """Z_q N(x; μ, L Lᵀ) is the prior times all sites: the two must agree where q has its mass, at
+    a few ``draws`` to within ``most`` nats.
 
     (Utilities have noise, which keeps their covariance well away from singular.)
     """
     sites, order = reference.sites, q.order
-    eps = np.random.default_rng(0).standard_normal((order.size, _CHECKED))
+    eps = np.random.default_rng(0).standard_normal((order.size, draws))
     x = np.empty_like(eps)
     x[order] = q.mean[:, None] + q.colour(eps)
     target = reference.model.prior.log_density(x.T) + sites.c.sum() + sites.nu @ x
     target -= 0.5 * sites.tau @ x**2
     found = reference.logz - 0.5 * np.sum(eps**2, axis=0) - np.log(q.sd).sum()
     found -= order.size * LOG_SQRT_2PI
-    if not np.abs(target - found).max() < _ROUNDING:
+    if not np.abs(target - found).max() < most:
         raise CannotGuide(
             f"the covariance of the {reference.name} reference is singular to within rounding, so "
             "values cannot be drawn one after the other; pass a larger jitter to the model"

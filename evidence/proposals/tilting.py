@@ -45,9 +45,7 @@ from ..statistics.weights import Weights
 
 _BATCH = 1000  # draws made together: the columns of a matrix product
 _BLOCK = 32  # coordinates between two matrix products
-_MAX_FACTOR = 100  # with a target, at most this many times n_draws
 _MAX_NEWTON = 100
-_MAX_ORDERINGS = 10
 
 
 @dataclass(frozen=True)
@@ -152,17 +150,18 @@ def log_orthant(
     )
 
 
-def _average(weights, proposal, rng, n_draws, target_se, deadline, progress):
-    """Add batches of draws to ``weights``; whether all that was asked for was done in time."""
+def _average(weights, proposal, rng, n_draws, target_se, deadline, progress, times=100):
+    """Add batches of draws to ``weights``; whether all that was asked for was done in time, and
+    with ``target_se`` by ``times`` as many draws as ``n_draws``."""
     while True:
         check_interrupt()
-        goal = n_draws if weights.n < n_draws else _MAX_FACTOR * n_draws
+        goal = n_draws if weights.n < n_draws else times * n_draws
         weights.add(draw(proposal, min(_BATCH, goal - weights.n), rng)[1])
         if progress is not None:
             progress(weights.n, float(weights.log_mean), weights.se)
         if weights.n >= n_draws and (target_se is None or weights.se <= target_se):
             return True
-        if weights.n >= _MAX_FACTOR * n_draws or time.perf_counter() > deadline:
+        if weights.n >= times * n_draws or time.perf_counter() > deadline:
             return False
 
 
@@ -193,17 +192,17 @@ class Proposal(NamedTuple):
         return r
 
 
-def minimax_proposal(cov, lower):
+def minimax_proposal(cov, lower, orderings=10):
     """The proposal with the smallest bound found.
 
     The tightest constraint should come first, and how tight each one is the saddle point says:
     ``-∂ψ*/∂lower = h/D``, much the same in any order. So: solve, sort by ``h/D``, and again
-    while ψ* falls. If Newton's method fails at once, what is left is ``μ = 0`` (separation of
-    variables) and an infinite bound.
+    while ψ* falls, in at most so many ``orderings``. If Newton's method fails at once, what is
+    left is ``μ = 0`` (separation of variables) and an infinite bound.
     """
     order = np.argsort(-lower / np.sqrt(cov.diagonal()), kind="stable")
     best = t = None
-    for _ in range(_MAX_ORDERINGS):
+    for _ in range(orderings):
         scaled_cov, scaled, factor, scale = _sequential(cov, lower, order)
         t, hazard, bound = _saddle_point(scaled_cov, scaled, scaled if t is None else t)
         if best is None and bound == math.inf:

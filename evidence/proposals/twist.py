@@ -33,31 +33,27 @@ from ..messages import InputError
 from ..numerics.arrays import Array
 from .guide import CannotGuide, Guide, Twist
 
-DIRECTIONS = 16
-EFFECTIVE = 16.0  # draws for every direction
-_ITERATIONS, _SPARE = 4, 8  # of the subspace
-_PARTS = 1.0, 0.9, 0.7, 0.4
-_WIDEST = 64.0  # v, at most
-_BELOW, _REWEIGHTED = 0.1, 10  # residuals that count linearly, and iterations for that
 
-
-def twisted(guide: Guide, drawn: Array, log_weight: Array) -> Guide:
+def twisted(
+    guide: Guide, drawn: Array, log_weight: Array, parts: tuple[float, ...] = (1.0, 0.9, 0.7, 0.4)
+) -> Guide:
     """The guide with what its draws (N, n), in the model's order, say about it; O(N³).
 
-    Raises :class:`CannotGuide` where nothing can be learnt.
+    Of log h it takes the first of these ``parts`` that leaves a distribution without one of the
+    sites. Raises :class:`CannotGuide` where nothing can be learnt.
     """
     if guide.twist is not None:
         raise InputError("a guide learns once")
     w, effective = truncated(log_weight)
     q = guide.gaussian
-    size = min(DIRECTIONS, q.order.size, int(effective / EFFECTIVE))
+    size = directions_of(q.order.size, effective)
     if size == 0:
         raise CannotGuide(f"{effective:.0f} effective draws are too few to learn from")
     directions = _wide_directions(q, size)
     s = directions.T @ (drawn[q.order] - q.mean[:, None])
     slope, curvature = fit(s, log_weight, w)
     onto = q.times(directions)
-    for part in _PARTS:  # of log h, as much as leaves a distribution without one of the sites
+    for part in parts:
         b, a = part * slope, part * curvature
         v = 1.0 / (1.0 + a)
         try:
@@ -72,6 +68,12 @@ def twisted(guide: Guide, drawn: Array, log_weight: Array) -> Guide:
     raise CannotGuide("what was learnt leaves no distribution without one of the sites")
 
 
+def directions_of(n: int, effective: float, most: int = 16, each: float = 16.0) -> int:
+    """How many of n directions draws tell of, if ``each`` takes so many effective ones; no more
+    than ``most``, and none where ``effective`` is NaN."""
+    return min(most, n, int(effective / each)) if effective >= each else 0
+
+
 def truncated(log_weight: Array) -> tuple[Array, float]:
     """Weights of which none is so large that a single draw teaches, and what they are worth."""
     w = np.exp(log_weight - log_weight.max())
@@ -79,29 +81,34 @@ def truncated(log_weight: Array) -> tuple[Array, float]:
     return w, float(w.sum() ** 2 / (w @ w))
 
 
-def _wide_directions(q: Conditionals, size: int) -> Array:
-    """D: near the leading eigenvectors of Σ, scaled such that DᵀΣD = I."""
+def _wide_directions(q: Conditionals, size: int, rounds: int = 4, spare: int = 8) -> Array:
+    """D: near the leading eigenvectors of Σ, scaled such that DᵀΣD = I, by ``rounds`` of iteration
+    of a subspace that has some ``spare`` dimensions."""
     rng = np.random.default_rng(0)
-    basis = rng.standard_normal((q.mean.size, min(size + _SPARE, q.mean.size)))
-    for _ in range(_ITERATIONS):
+    basis = rng.standard_normal((q.mean.size, min(size + spare, q.mean.size)))
+    for _ in range(rounds):
         basis, _ = np.linalg.qr(q.times(basis))
     variances, rotation = np.linalg.eigh(basis.T @ q.times(basis))
     return basis @ rotation[:, ::-1][:, :size] / np.sqrt(variances[::-1][:size])
 
 
-def fit(s: Array, log_weight: Array, w: Array) -> tuple[Array, Array]:
+def fit(
+    s: Array, log_weight: Array, w: Array, below: float = 0.1, rounds: int = 10,
+    widest: float = 64.0,
+) -> tuple[Array, Array]:  # fmt: skip
     """b and a by least squares under the weights: it is the posterior that h must describe.
 
     Where draws weigh less than h says they do no harm, where they weigh more they make heavy
-    tails: beyond ``_BELOW`` the former count linearly (one-sided Huber, by reweighting).
+    tails: beyond ``below`` the former count linearly (one-sided Huber, by ``rounds`` of
+    reweighting). No v = 1/(1 + a) is above ``widest``.
     """
     seen = w > 0.0
     w, log_weight = w[seen], log_weight[seen]
     features = np.vstack([np.ones(s.shape[1]), s, -0.5 * s**2])[:, seen]
     root = np.sqrt(w)
-    for _ in range(_REWEIGHTED):
+    for _ in range(rounds):
         found = np.linalg.lstsq((features * root).T, log_weight * root, rcond=None)[0]
         residual = log_weight - found @ features
-        root = np.sqrt(w * np.minimum(1.0, _BELOW / np.maximum(-residual, _BELOW)))
+        root = np.sqrt(w * np.minimum(1.0, below / np.maximum(-residual, below)))
     _, slope, curvature = np.split(found, [1, 1 + len(s)])
-    return slope, np.maximum(curvature, 1.0 / _WIDEST - 1.0)
+    return slope, np.maximum(curvature, 1.0 / widest - 1.0)
