@@ -19,7 +19,6 @@ from ..statistics.adaptation import DualAveraging
 from .jumps import Jumps
 from .plan import sized
 
-_STRIDE = 4  # draws between two jumps
 _BLOCK = 256  # rows turned into latent values at a time
 
 
@@ -99,26 +98,17 @@ def run_chains(
 
 
 class _Run:
-    """Chains on their way: their state, what was recorded, and what it took."""
+    """Chains on their way: their state, what was recorded, and what it took. ``stride`` draws are
+    between two jumps."""
 
     def __init__(
-        self,
-        path: TemperedPath,
-        move: Move,
-        rng: np.random.Generator,
-        clock: Clock,
-        advance: Callable[[int], Any],
-        store: Checkpoint,
-        jumps: Jumps | None,
-        beta: float,
-        state: Any,
-        chains: int,
-        draws: int,
-        thin: int,
-    ) -> None:
+        self, path: TemperedPath, move: Move, rng: np.random.Generator, clock: Clock,
+        advance: Callable[[int], Any], store: Checkpoint, jumps: Jumps | None, beta: float,
+        state: Any, chains: int, draws: int, thin: int, stride: int = 4,
+    ) -> None:  # fmt: skip
         self.path, self.move, self.rng, self.clock = path, move, rng, clock
         self.advance, self.store, self.jumps, self.beta = advance, store, jumps, beta
-        self.state, self.draws, self.thin = state, draws, thin
+        self.state, self.draws, self.thin, self.stride = state, draws, thin, stride
         self.tuner, self.tuned, self.kept = DualAveraging(move.step_size, move.target or 0.5), 0, 0
         self.x, self.tilt = np.empty((chains, draws, path.n)), np.empty((chains, draws))
         #: acceptance, gradients and failures of what was recorded
@@ -176,7 +166,7 @@ class _Run:
     def record(self) -> None:
         self.size = max(1, self.move.stretch(self.path, len(self.x)) // self.thin)
         if self.jumps is not None:
-            self.size = min(self.size, _STRIDE)
+            self.size = min(self.size, self.stride)
         while self.kept < self.draws and not self.clock.stop():
             stop = min(self.kept + self.size, self.draws)
             if not (self._record_many(stop) if self.size > 1 else self._record_one()):
@@ -208,7 +198,7 @@ class _Run:
 
     def _go_on(self, done: int) -> None:
         """Jump, and keep, when it is time to."""
-        if self.jumps is not None and done % _STRIDE == 0:
+        if self.jumps is not None and done % self.stride == 0:
             self.state = self.jumps(self.rng, self.move, self.beta, self.state)
         # as files give them back
         self.state = type(self.state)(*map(np.ascontiguousarray, self.state))

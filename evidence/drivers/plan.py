@@ -48,6 +48,11 @@ class Plan(NamedTuple):
     relative_variance: float
     """Rough variance of log Ẑ times the number of particles."""
 
+    def expected_variance(self, caution: float = 4.0) -> float:
+        """That of islands, ``caution`` times as much: a pilot sees about a quarter of it, as moves
+        do not mix perfectly."""
+        return caution * self.relative_variance
+
     @property
     def stages(self) -> list[Stage]:
         columns = (self.betas, self.step_sizes, self.n_moves)

@@ -9,7 +9,6 @@ become components. It estimates nothing: :mod:`evidence.methods.mixture` does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,18 +21,12 @@ from ..numerics.arrays import Array
 from ..paths.families import family, is_stepped, make_path
 from .plan import Pilot, Plan
 
-_SCOUT = Pilot(cess=0.3, mixing=0.6, max_moves=4)
-_PARTICLES, _FEWEST, _NUMBERS = 256, 64, 2**16  # fewer where they are many numbers
-_CAUTION = 4.0  # moves do not mix perfectly
-_ROUNDS = 3  # of scouts, each after new modes were found
-_STEEP = 24  # temperatures from which on the prior does not reach the posterior
 STRANGE = np.log(0.01)  # of Z, outside all modes, from which on one looks again
-_MUCH = np.log(0.2)  # and tells
 
 
-def unexplained(log_share: float) -> list[Message]:
-    """A warning, where that much of the posterior (as a log) is known to the scout alone."""
-    if not log_share > _MUCH:
+def unexplained(log_share: float, much: float = 0.2) -> list[Message]:
+    """A warning, where ``much`` of the posterior (the share as a log) only the scout knows."""
+    if not log_share > np.log(much):
         return []
     text = (
         f"{100 * np.exp(min(log_share, 0.0)):.2g} % of the posterior lie where no mode was found: "
@@ -54,9 +47,11 @@ class Scouted(NamedTuple):
 
 
 def explore(
-    mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool] = lambda: False
-) -> tuple[Mixture, Scouted | None]:
-    """A mixture that covers what scouts see, and the last one's report.
+    mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool] = lambda: False,
+    rounds: int = 3,
+) -> tuple[Mixture, Scouted | None]:  # fmt: skip
+    """A mixture that covers what scouts see, and the last one's report: there are up to ``rounds``
+    of them, each after new modes were found.
 
     Where the prior does not reach the posterior in a reasonable number of steps, or time is up,
     it is left out of the mixture and there is no report. Neither is there one of a model that is
@@ -65,7 +60,7 @@ def explore(
     extend = family(mixture.model).extend
     if extend is None or mixture.components[-1].name != "prior" or is_stepped(mixture.model):
         return mixture, None
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         scouted = _climb(mixture, rng, stop)
         if scouted is None:
             return mixture.without_last(), None
@@ -78,7 +73,14 @@ def explore(
     return mixture, scouted
 
 
-def _climb(mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool]) -> Scouted | None:
+def _climb(
+    mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool], cess: float = 0.3,
+    mixing: float = 0.6, max_moves: int = 4, most: int = 256, fewest: int = 64,
+    memory: int = 2**16, steep: int = 24,
+) -> Scouted | None:  # fmt: skip
+    """A rough pilot of ``most`` particles, fewer where they have more than ``memory`` numbers,
+    though not less than ``fewest``; with more than ``steep`` temperatures the prior does not reach
+    the posterior. Further numbers are those of a :class:`.Pilot`."""
     path = make_path(mixture.components[-1])
     move = moves.get(family(mixture.model).move(mixture.model))
     move.prepare(path)
@@ -87,14 +89,15 @@ def _climb(mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool])
     def enough() -> bool:
         nonlocal steps
         steps += 1
-        return steps > _STEEP or stop()
+        return steps > steep or stop()
 
     try:
-        particles = min(max(_NUMBERS // path.n, _FEWEST), _PARTICLES)
-        climbed = replace(_SCOUT, particles=particles).climb(path, move, rng, stop=enough)
+        particles = min(max(memory // path.n, fewest), most)
+        pilot = Pilot(cess, mixing, max_moves, particles)
+        climbed = pilot.climb(path, move, rng, stop=enough)
     except Stopped:
         return None
     # of weights that are all the same it is zero, but for rounding
-    se = np.sqrt(_CAUTION * max(climbed.plan.relative_variance, 0.0) / particles)
+    se = np.sqrt(max(climbed.plan.expected_variance(), 0.0) / particles)
     draws = move.latent(path, climbed.state)
     return Scouted(climbed.plan, climbed.log_z, float(se), draws, path.parameters(draws))

@@ -35,9 +35,6 @@ from ..statistics.diagnostics import LogMean, log_mean, widened
 from .islands import Islands, summarise
 
 _GROUPS = 4
-_GROWTH = 1.25  # of a group between two looks at the spread
-_LARGE_SHARE = 0.1
-_ALONE = 8.0  # times its share of the estimate that an island may carry
 NEAR = 1.1  # a target met to within this factor is met
 
 
@@ -128,12 +125,12 @@ def _final(blocks: Mapping[int, Islands]) -> Array:
     return np.concatenate([np.zeros(0), *(blocks[i].log_z[-1] for i in sorted(blocks))])
 
 
-def looks(budget: Budget) -> Iterator[int]:
-    """Islands of a group at each look, fixed in advance: whole tasks."""
+def looks(budget: Budget, growth: float = 1.25) -> Iterator[int]:
+    """Islands of a group at each look, fixed in advance: whole tasks, ``growth`` times as many."""
     tasks = max(1, math.ceil(budget.first / (_GROUPS * budget.block)))
     while True:
         yield tasks * budget.block
-        tasks = max(tasks + 1, math.floor(_GROWTH * tasks))
+        tasks = max(tasks + 1, math.floor(growth * tasks))
 
 
 def admitted(groups: list[Array], budget: Budget) -> tuple[list[int], int]:
@@ -269,8 +266,9 @@ def _record(run: Run, index: int, islands: Islands, clock: Clock, progress: Prog
     progress.running(value, se, run.budget.target_se, summarise(islands), n)
 
 
-def _conclude(run: Run, clock: Clock) -> None:
-    """Warnings about the estimate; the method adds its own."""
+def _conclude(run: Run, clock: Clock, large: float = 0.1, many: float = 8.0) -> None:
+    """Warnings about the estimate; the method adds its own. It is uneven where an island carries
+    a ``large`` share of it, and ``many`` times that of an island among equals."""
     run.warnings += ended_early(clock, "islands")
     if not run.blocks:
         text = "no island was finished: there is no estimate"
@@ -293,8 +291,8 @@ def _conclude(run: Run, clock: Clock) -> None:
             )
         run.warnings.append(Message("target-missed", f"target_se={target:g} was not met{why}"))
     # where a group of few islands has it, the mean hides how far off it is
-    alone = estimate.largest_share * run.final.size > _ALONE
-    if (alone or estimate.relative_sd > 1.0) and estimate.largest_share > _LARGE_SHARE:
+    alone = estimate.largest_share * run.final.size > many
+    if (alone or estimate.relative_sd > 1.0) and estimate.largest_share > large:
         text = (
             f"the estimate is uneven: one of {run.final.size} islands carries "
             f"{100 * estimate.largest_share:.0f}% of it, the error bar is not reliable; use more "

@@ -49,7 +49,7 @@ def ais(
     plan = find_plan(problem, single=True)
     if plan is None:
         return stopped("ais")
-    chains = problem.n_particles or problem.n_islands or _chains(plan, problem.target_se, most)
+    chains = problem.n_particles or problem.n_islands or _chains(plan, problem.aim, most)
     job = Job(Loop.run, (Annealing(problem.path, problem.move, plan),), {"n_particles": 1})
     outcome, run = outcome_of_islands(
         problem, "ais", job, plan.betas, plan.step_sizes, first=chains, block=_BLOCK, most=most
@@ -65,12 +65,10 @@ def ais(
     return outcome
 
 
-def _chains(
-    plan: Plan, target_se: float | None, most: int, fewest: int = 256, caution: float = 4.0
-) -> int:
+def _chains(plan: Plan, target: float, most: int, fewest: int = 256) -> int:
     """Chains that should meet the target, a multiple of the ``fewest``: a whole number of tasks
-    for each group. Pilots see a part of the variance only, one in ``caution`` times as much."""
-    wanted = caution * plan.relative_variance / (target_se or 0.05) ** 2
+    for each group."""
+    wanted = plan.expected_variance() / target**2
     return int(np.ceil(np.clip(wanted, fewest, most / 4) / fewest)) * fewest
 
 

@@ -91,7 +91,7 @@ def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
     if alone and not problem.reference.converged and problem.reference.name != "laplace":
         problem = _second_reference(problem, notes)
     if not annealed:
-        target = problem.target_se or 0.05
+        target = problem.aim
         outcome = _from_reference(problem, target, notes)
         if outcome is None and is_probit(problem.model):
             trial = try_tilting(problem)
@@ -126,7 +126,7 @@ def _in_steps(problem: Problem) -> Outcome:
         problem = _second_reference(problem, notes)
     try:
         trial = try_steps(problem)
-        draws = trial.variance / (problem.target_se or 0.05) ** 2
+        draws = trial.variance / problem.aim**2
         few = draws <= (_MOST if several else _MOST_GUIDED)
         if few or (not several and trial.source.guide.size > _LARGE):
             notes.append("draws follow the reference, and are weighted datum by datum")
@@ -304,7 +304,7 @@ def anneal(
             break
         if trial is not None and i == 0:
             look_again(problem, trial, look)
-            verdict = judge_tilting(trial, problem.target_se or 0.05, largest_sd)
+            verdict = judge_tilting(trial, problem.aim, largest_sd)
             notes.append(verdict.reason)
             if verdict.draws <= _MOST:
                 return run_tilted(problem, trial)

@@ -103,6 +103,11 @@ class Problem:
         return 2**14 if self.frugal else 2**18
 
     @property
+    def aim(self) -> float:
+        """The error bar that decisions are made for: the target, or 0.05 where there is none."""
+        return self.target_se or 0.05
+
+    @property
     def n_draws(self) -> int:
         """Of the posterior, that a result keeps."""
         return getattr(self.model, "n_draws", None) or N_DRAWS
@@ -121,7 +126,7 @@ class Problem:
     def particles_for(self, variance: float) -> float:
         """Particles of an island with which the first wave should meet the target, if one
         particle has this relative variance."""
-        return variance / (self.target_se or 0.05) ** 2 / (self.n_islands or FIRST)
+        return variance / self.aim**2 / (self.n_islands or FIRST)
 
     def in_time(self, function: Callable[..., T], *arguments: Any, **options: Any) -> T | None:
         """What the function returns, or None when time is up or the user has interrupted it."""

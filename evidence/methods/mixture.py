@@ -33,8 +33,7 @@ from .weighted import run_guided, run_stepped, try_guide
 
 _SCOUTED = 200  # seeds of scouts, and of components, are children from here on
 _COMPONENT = 300
-_LIGHTLY = 64, 16  # particles and islands for what is negligible
-_TARGET, _UNSEEN = 0.05, 0.02  # an error bar, and the part of it that nobody sees
+_UNSEEN = 0.02  # of an error bar: the part of it that nobody sees
 _RARE = 0.1  # of Z: what is rarer need not be known better
 _MATTERS = math.exp(STRANGE)
 _BEYOND = 2.0  # standard errors by which draws see more than a climb, or walks than both
@@ -94,10 +93,15 @@ def _at_a_glance(
 ) -> Outcome | None:
     """A component's share by a few draws, where that is as little as was expected."""
     few = replace(problem, checkpoint=problem.checkpoint.part("at a glance"))
-    few.target_se, few.n_particles, few.n_islands = None, *_LIGHTLY
-    outcome = method(few)
+    outcome = method(_lightly(few))
     error = math.exp(min(outcome.logz - mixture.logz, 0.0)) * outcome.logz_se
-    return outcome if error < _UNSEEN * (problem.target_se or _TARGET) * _RARE else None
+    return outcome if error < _UNSEEN * problem.aim * _RARE else None
+
+
+def _lightly(part: Problem, particles: int = 64, islands: int = 16) -> Problem:
+    """What is negligible, without a target: so many ``particles`` and ``islands`` will do."""
+    part.target_se, part.n_particles, part.n_islands = None, particles, islands
+    return part
 
 
 def _alone(problem: Problem, component: object, c: int) -> Problem:
@@ -133,7 +137,7 @@ def _drawn(
         log_share = trial.source.log_z0 + float(trial.weights.log_mean) - mixture.logz
         most = math.exp(min(log_share, 0.0)) * (1.0 + _BEYOND * trial.weights.se)
         hidden = most - math.exp(min(told, 0.0))
-        return run_guided(part, trial) if hidden > _UNSEEN * _TARGET else None
+        return run_guided(part, trial) if hidden > _UNSEEN * part.aim else None
     except (CannotGuide, Stopped):
         return None
 
@@ -179,14 +183,13 @@ def _climbed(
     share = float(scouted.logz - logsumexp(logz))
     error = math.exp(min(share, 0.0)) * scouted.se
     others = np.linalg.norm(softmax(logz) * [part.logz_se for part in parts])
-    if error < _UNSEEN * (problem.target_se or _TARGET) and not error > small * others:
+    if error < _UNSEEN * problem.aim and not error > small * others:
         return Outcome("scout", scouted.logz, scouted.se, samples=scouted.samples)
     part = _alone(problem, mixture.components[-1], len(parts))
     part.move = moves.get(family(problem.model).move(problem.model))
     part.betas = part.n_betas = None
     if share < STRANGE:
-        part.target_se, part.n_particles, part.n_islands = None, *_LIGHTLY
-        return run_plan(part, scouted.plan)
+        return run_plan(_lightly(part), scouted.plan)
     if problem.target_se is not None:
         part.target_se = problem.target_se / math.sqrt(2.0) / max(math.exp(min(share, 0.0)), _RARE)
     if isinstance(part.model, DensityModel) and part.model.n <= few_dimensions:

@@ -231,21 +231,18 @@ def default_pilot(move: Move) -> Pilot:
     return Pilot(particles=32) if move.riemannian else Pilot()
 
 
-def choose_particles(
-    problem: Problem, plan: Plan, few: int = 64, fewest: int = 32, caution: float = 4.0
-) -> int:
+def choose_particles(problem: Problem, plan: Plan, few: int = 64, fewest: int = 32) -> int:
     """Particles per island, so that the first wave should meet the target.
 
-    An island's own relative variance is kept below 1/4, where its spread is a fair measure; a
-    pilot sees about one in ``caution`` times as much, as moves do not mix perfectly. Where it
-    could not mix, effort is not the remedy and the allowance stays at a ``few``. There are never
-    less than the ``fewest``.
+    An island's own relative variance is kept below 1/4, where its spread is a fair measure.
+    Where the pilot could not mix, effort is not the remedy and the allowance stays at a ``few``.
+    There are never less than the ``fewest``.
     """
     if problem.n_particles is not None:
         return problem.n_particles
     if stuck(plan).size:
         return few
-    variance = caution * plan.relative_variance
+    variance = plan.expected_variance()
     if plan.betas.size == 1 and not problem.move.riemannian:  # small weights may be rare
         fewest = fair_share(problem)
     return int(min(max(problem.particles_for(variance), 4.0 * variance, fewest), 4096.0))

@@ -224,7 +224,7 @@ def run_stepped(
     keep = int(np.clip(kept // size, 1, KEEP))
     # the relative variance of a lognormal Ẑ with variance s² of its logarithm is exp(s²) - 1
     wave = problem.n_islands or FIRST
-    allowed = math.log1p(wave * (problem.target_se or 0.05) ** 2)
+    allowed = math.log1p(wave * problem.aim**2)
     wanted = max(margin * variance / allowed, variance / largest)
     # nor do they show the tails of one of several modes
     many = variance > uneven or sees_several(problem.model) or problem.reference.share is not None

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable
 
 _GAMMA, _T0, _KAPPA = 0.05, 10.0, 0.75  # t counts from t₀ in the running mean
-_WIDEST = math.log(1e6)  # where nothing is ever rejected the step would grow for ever
+WIDEST = math.log(1e6)  # where nothing is ever rejected the step would grow for ever
 
 
 class DualAveraging:
@@ -58,7 +58,7 @@ class DualAveraging:
         t, rate = self._t, 1.0 / (self._t + _T0)
         self._excess += rate * (self.target - acceptance - self._excess)
         step = self._mu - math.sqrt(t) / _GAMMA * self._excess
-        self._log = min(max(step, self._start - _WIDEST), self._start + _WIDEST)
+        self._log = min(max(step, self._start - WIDEST), self._start + WIDEST)
         weight = t**-_KAPPA
         self._log_final += weight * (self._log - self._log_final)
 

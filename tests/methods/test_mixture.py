@@ -98,7 +98,7 @@ def test_a_mixture_of_ones_own():
 def test_what_is_negligible_is_what_the_scout_saw():
     seen = Scouted(NO_LADDER, -9.0, 0.5, *np.zeros((2, 3, 2)))
     part = mixtures._climbed(
-        SimpleNamespace(target_se=0.05), None, seen, [Outcome("", logz=0.0, logz_se=0.01)]
+        SimpleNamespace(aim=0.05), None, seen, [Outcome("", logz=0.0, logz_se=0.01)]
     )
     assert (part.logz, part.logz_se, part.samples.shape) == (-9.0, 0.5, (3, 2))
 

@@ -34,7 +34,7 @@ from scipy.special import expit, logsumexp
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ...statistics import ladders
-from ...statistics.diagnostics import ess
+from ...statistics.diagnostics import FEWEST, ess
 
 _BLOCK = 2**18  # numbers of a block of MBAR's weights
 _NO_OVERLAP = 1e-12
@@ -42,8 +42,6 @@ _TOLERANCE = 1e-10  # of log Z
 _ROUNDING = 1e-12
 _MAX_BISECTIONS = 2500  # tilts may span all exponents
 _MAX_NEWTON = 100
-_FEWEST = 4  # sweeps for which ess has an answer
-_MANY = 16  # chains whose spread is a fair measure
 
 
 class Bridge(NamedTuple):
@@ -298,8 +296,8 @@ def _bridge(steps: Array, influence: Array) -> Bridge:
     return Bridge(float(levels[-1]), se, influence, levels)
 
 
-def _standard_error(influence: Array) -> float:
-    """The larger of what autocorrelation says and, where there are many, the spread of chains.
+def _standard_error(influence: Array, many: int = 16) -> float:
+    """The larger of what autocorrelation says and, where they are ``many``, the spread of chains.
 
     Antithetic chains count as independent: a few sweeps cannot prove it.
     """
@@ -310,10 +308,10 @@ def _standard_error(influence: Array) -> float:
     with np.errstate(over="ignore"):  # of a tilt too low to be squared
         if np.ptp(influence) == 0.0:
             along = 0.0
-        elif sweeps >= _FEWEST:
+        elif sweeps >= FEWEST:
             worth = np.minimum(ess(influence), influence.size)
             along = float(influence.std(ddof=1) / np.sqrt(worth))
-        if chains >= (_MANY if np.isfinite(along) else 2):
+        if chains >= (many if np.isfinite(along) else 2):
             across = float(influence.mean(axis=1).std(ddof=1) / np.sqrt(chains))
     return float(np.fmax(along, across))
 

@@ -12,12 +12,9 @@ from ...moves.base import Move
 from ...numerics.arrays import Array
 from ...paths.gp import TemperedPath
 from ...statistics import ladders
+from ...statistics.adaptation import WIDEST
 from .ensemble import EXPLORE, Replicas, decide, swap_acceptance
 from .segments import Schedule
-
-_FIRST = 16  # levels before anything is known
-_WIDEST = np.log(1e6)  # where nothing is ever rejected the step would grow for ever
-_FEWEST, _MOST = 4, 64  # levels that tuning may choose
 
 
 class Tuned(NamedTuple):
@@ -42,27 +39,21 @@ class Tuned(NamedTuple):
 
 
 def tune(
-    path: TemperedPath,
-    move: Move,
-    rng: np.random.Generator,
-    stop: Callable[[], bool],
-    *,
-    betas: Array | None = None,
-    n_levels: int | None = None,
-    rounds: int = 5,
-    sweeps: int = 8,
-    n_ensembles: int = 8,
-    explore: int = EXPLORE,
+    path: TemperedPath, move: Move, rng: np.random.Generator, stop: Callable[[], bool], *,
+    betas: Array | None = None, n_levels: int | None = None, rounds: int = 5, sweeps: int = 8,
+    n_ensembles: int = 8, explore: int = EXPLORE,
     report: Callable[[int, int], None] = lambda levels, sweeps: None,
-) -> Tuned:
+    first: int = 16, fewest: int = 4, most: int = 64,
+) -> Tuned:  # fmt: skip
     r"""Find a schedule in ``rounds`` rounds of ``sweeps``, 2 ``sweeps``, 4 ``sweeps`` … sweeps.
 
     Each round adapts the step size of every level towards the move's target and measures the
-    rejection rates r_l. The next one has about 2 Λ + 1 levels (at least 4, at most 64), or
-    ``n_levels``, spaced so that each pair rejects equally. A given ladder ``betas`` is used as
-    it stands. ``report`` is told the number of levels and of sweeps after each round.
+    rejection rates r_l. The next one has about 2 Λ + 1 levels (at least ``fewest``, at
+    most ``most``; the first round has ``first``), or ``n_levels``, spaced so that each pair
+    rejects equally. A given ladder ``betas`` is used as it stands. ``report`` is told the number
+    of levels and of sweeps after each round.
     """
-    ladder = ladders.power((n_levels or _FIRST) - 1, 3.0) if betas is None else betas
+    ladder = ladders.power((n_levels or first) - 1, 3.0) if betas is None else betas
     schedule = Schedule(ladder, np.full(ladder.size, float(move.step_size)))
     x: Array | None = None
     done = 0
@@ -73,7 +64,7 @@ def tune(
         done += sweeps * 2**k
         report(schedule.betas.size, sweeps * 2**k)
         if betas is None and k < rounds - 1:
-            wanted = n_levels or int(np.clip(np.ceil(2.0 * rejection.sum() + 1.0), _FEWEST, _MOST))
+            wanted = n_levels or int(np.clip(np.ceil(2.0 * rejection.sum() + 1.0), fewest, most))
             new = ladders.equal_barrier(schedule.betas, rejection, wanted - 1)
             schedule, x = _move_levels(schedule, x, new)
     assert x is not None
@@ -96,7 +87,7 @@ def _tuning_round(
         if target is not None and acceptance is not None:
             logs += 2.0 / np.sqrt(1.0 + done + sweep) * (acceptance - target)
             logs[0] = logs[1]  # level 0 makes no moves
-            logs = np.clip(logs, middle - _WIDEST, min(middle + _WIDEST, longest))
+            logs = np.clip(logs, middle - WIDEST, min(middle + WIDEST, longest))
             replicas.use(np.exp(logs))
         alpha = swap_acceptance(betas, replicas.tilt)
         replicas.swap(decide(rng, alpha, sweep % 2))
