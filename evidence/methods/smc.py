@@ -249,7 +249,8 @@ def choose_particles(problem: Problem, plan: Plan, few: int = 64, fewest: int = 
 
 
 def stuck(plan: Plan, correlation: float = 0.6) -> NDArray[np.intp]:
-    """Temperatures at which the full allowance of moves left the tilt with a ``correlation``."""
+    """Temperatures at which the full allowance of moves left the tilt correlated, by more than
+    ``correlation``, with where it had been."""
     return np.flatnonzero(plan.mixing > correlation)
 
 

@@ -142,8 +142,8 @@ def run_guided(
 ) -> Outcome:  # fmt: skip
     """Islands until the target is met; the trial's own draws only decide how large they are.
 
-    They have ``margin`` times the draws that the target asks for, at least as many as are cheap,
-    and these are not ``fewest``.
+    An island has ``margin`` times the draws that the target asks for, or as many as are cheap if
+    that is more, and no less than the ``fewest``.
     """
     variance = trial.weights.relative_variance
     wanted = max(fair_share(problem, fewest), margin * problem.particles_for(variance))
@@ -226,7 +226,7 @@ def run_stepped(
     wave = problem.n_islands or FIRST
     allowed = math.log1p(wave * problem.aim**2)
     wanted = max(margin * variance / allowed, variance / largest)
-    # nor do they show the tails of one of several modes
+    # few do not show the tails of one of several modes either
     many = variance > uneven or sees_several(problem.model) or problem.reference.share is not None
     cheap = fair_share(problem, 0, size=source.guide.dearer * size) if many else 0
     wanted = min(max(wanted, fewest, cheap), max(min(most, memory // size), fewest))
@@ -280,7 +280,7 @@ def variance_by_parts(courses: Array, start: float, n: int = 32, unlike: float =
 def run_tilted(
     problem: Problem, trial: Trial[Tilted], fewest: int = 128, margin: float = 1.2
 ) -> Outcome:
-    """As :func:`run_guided`, of minimax tilting; cheap draws are not counted."""
+    """As :func:`run_guided`, of minimax tilting, with no more draws where these are cheap."""
     needed = margin * problem.particles_for(trial.weights.relative_variance)
     n_particles = _size(problem, max(needed, fewest))
     outcome, _ = _islands(problem, "orthant", trial, n_particles, {"reference": None})
