@@ -1,8 +1,9 @@
 """`python -O` leaves asserts out, so none may do any work.
 
-An assert may compare names, attributes and constants and ask ``isinstance``. An attribute may be
-made when it is first asked for; so one of ``self``, or of an argument with a type, must be no
-property of that class, and one of anything else the name of no property that is computed once.
+An assert may compare names, attributes and constants and ask ``isinstance``, of ``A | B`` too. An
+attribute may be made when it is first asked for; so one of ``self``, or of an argument with a
+type, must be no property of that class, and one of anything else the name of no property that is
+computed once.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from pathlib import Path
 import evidence
 
 ALLOWED = (
-    ast.Attribute, ast.BoolOp, ast.boolop, ast.Call, ast.cmpop, ast.Compare, ast.Constant,
-    ast.expr_context, ast.Name, ast.Not, ast.UnaryOp,
+    ast.Attribute, ast.BinOp, ast.BitOr, ast.BoolOp, ast.boolop, ast.Call, ast.cmpop, ast.Compare,
+    ast.Constant, ast.expr_context, ast.Name, ast.Not, ast.UnaryOp,
 )  # fmt: skip
 HOUSE = Path(evidence.__file__).parent
 

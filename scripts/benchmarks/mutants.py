@@ -239,8 +239,8 @@ MUTANTS = {
     "threshold": Mutant(
         "the threshold of Pareto's k is the larger of two",
         "statistics/weights.py",
-        "if shape > min(1.0 - 1.0 / math.log10(n), _HEAVY):",
-        "if shape > max(1.0 - 1.0 / math.log10(n), _HEAVY):",
+        "if shape > min(1.0 - 1.0 / math.log10(n), limit):",
+        "if shape > max(1.0 - 1.0 / math.log10(n), limit):",
         "statistics/test_weights.py",
     ),
     "pareto-quantile": Mutant(

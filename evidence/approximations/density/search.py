@@ -88,7 +88,7 @@ class Search:
             if self.model.guesses is not None:
                 self.modes = further_modes(self.model, self.modes, self._guess(self.model.guesses))
             for at, values in self.model.scanned:
-                most = self.allowed.left * self.policy.part / 16  # eight draws take each of them
+                most = 0.06 * self.policy.part * self.allowed.left  # eight draws take each of them
                 self._scan(at, max(int(min(values or self.policy.scanned, most)), 2))
             if early:
                 self._climb()

@@ -368,10 +368,10 @@ def test_one_draw_with_all_the_weight_stands_in_for_no_prior():
     assert not search._outgrown()
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(9, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [7, pytest.param(9, marks=pytest.mark.slow)])
 def test_a_narrow_mode_among_slopes_of_wide_ones_is_climbed_first(seed):
     """Its few points among the draws of the prior, 1e-4 of them, are lower than those that stand
-    out on slopes of a wide mode that Laplace's Gaussian fits badly: -.106 ± .0013 before."""
+    out on slopes of a wide mode that Laplace's Gaussian fits badly: -.105 ± .0013 before."""
     problem = catalogue.PROBLEMS["four spheres 5"]()
     model = ev.DensityModel(
         lambda t: problem.log_likelihood(np, t), problem.dim, vectorized=True,
