@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from ...execution.clock import Stopped, check_interrupt
@@ -476,7 +477,8 @@ class Search:
         return self._open, z[clear], log_p[clear], excess[clear]
 
     def _placed(self, z: Array) -> Array:
-        return z if self.model.prior is None else placed(self.model, z[None])[0]
+        rows = np.atleast_2d(z)
+        return z if self.model.prior is None else placed(self.model, rows).reshape(z.shape)
 
     def _tops(self, z: Array, log_p: Array, excess: Array) -> Indices:
         """Peaks of log p, and of the excess among the largest, the highest first."""
@@ -502,13 +504,12 @@ class Search:
         Ursem, Congress on Evolutionary Computation (1999) 1633)."""
         if not self.modes or not len(z):
             return np.ones(len(z), bool)
-        x = z if self.model.prior is None else placed(self.model, z)
-        ends = np.array([mode.x for mode in self.modes])
-        near = np.argsort(((ends - x[:, None]) ** 2).sum(axis=2), axis=1)[:, :4]
+        x, ends = self._placed(z), np.array([mode.x for mode in self.modes])
+        near = np.argsort(cdist(x, ends), axis=1)[:, :4]
         between = x[:, None] + _BETWEEN[:, None, None, None] * (ends[near] - x[:, None])
         rows = np.concatenate([x, between.reshape(-1, self.model.n)])
         at, values = np.split(self.model.log_prob(rows), [len(x)])
-        lowest = values.reshape(len(_BETWEEN), *near.shape).min(axis=0)
+        lowest = values.reshape(-1, *near.shape).min(axis=0)
         return np.asarray((lowest < at[:, None]).all(axis=1))
 
     def _log_prob(self, z: Array) -> Array:
