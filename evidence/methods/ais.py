@@ -17,7 +17,7 @@ from ..messages import InputError
 from ..numerics.arrays import Array
 from .base import Outcome, Problem, outcome_of_islands, stopped
 from .smc import find_plan, warn_of_slow_mixing
-from .tails import wide_start
+from .wider_reference import wide_start
 
 _BLOCK = 64  # chains per task
 

@@ -17,14 +17,14 @@ draws in two stages (:mod:`.staged`) take the place of 4 and 6 if their weights 
 Who gives ``move=`` or ``betas=`` asks for annealing: only 4 and 6 are tried then, and a move that
 was given is not replaced.
 
-Trials are judged by counts of work, not by a stopwatch: the same seed makes the same choice.
+Trials are judged (:mod:`.trust`) by counts of work, not by a stopwatch: the same seed makes the
+same choice.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,19 +33,16 @@ from ..approximations.gp.exact import draw_exact, fit_exact, has_closed_form
 from ..approximations.gp.modes import mixture_of
 from ..drivers.plan import Pilot
 from ..drivers.weighted import Guided, Tilted
-from ..models.density.model import DensityModel
 from ..models.gp import GPModel
-from ..moves.gradient.crank_nicolson import PCN
 from ..numerics.threads import blas_for
 from ..paths.families import family, is_probit, is_stepped, sees_several
 from ..proposals.guide import CannotGuide
-from ..statistics.weights import Weights
 from .base import N_DRAWS, Outcome, Problem, stopped
 from .importance import fair_share, importance
 from .mixture import over_components
 from .smc import find_plan, run_plan, stuck
 from .staged import compare_with_stages, describe, reliable, run_stages, try_stages
-from .tails import wide_start, with_ease
+from .trust import DOUBTFUL, MOST, MOST_GUIDED, judge_guide, judge_importance, judge_tilting
 from .weighted import (
     Trial,
     look_again,
@@ -57,21 +54,10 @@ from .weighted import (
     try_steps,
     try_tilting,
 )
+from .wider_reference import wide_start, with_ease
 
-_MOST = 2**16  # draws a method may need
-_MOST_GUIDED = 2**20  # which makes do with fewer than any other would
-_DOUBTFUL = 0.2  # worth of a draw from which on more of them tell whether a tail is heavy
-_SAFE_TAIL = 0.67  # Pareto shape up to which a thousand weights tell their variance
 _OTHER_MOVES = ("splitting", "rmhmc")
 _LARGE = 400  # from this N on factorising moves are not tried
-
-
-class Verdict(NamedTuple):
-    """Draws needed for the target (infinite: do not), the reason in words, a draw's worth."""
-
-    draws: float
-    reason: str
-    worth: float = 0.0
 
 
 def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
@@ -97,7 +83,7 @@ def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
             trial = try_tilting(problem)
             verdict = judge_tilting(trial, target)
             notes.append(verdict.reason)
-            if verdict.draws <= _MOST:
+            if verdict.draws <= MOST:
                 outcome = run_tilted(problem, trial)
         if outcome is not None:
             return _with_notes(outcome, notes)
@@ -127,7 +113,7 @@ def _in_steps(problem: Problem) -> Outcome:
     try:
         trial = try_steps(problem)
         draws = trial.variance / problem.aim**2
-        few = draws <= (_MOST if several else _MOST_GUIDED)
+        few = draws <= (MOST if several else MOST_GUIDED)
         if few or (not several and trial.source.guide.size > _LARGE):
             notes.append("draws follow the reference, and are weighted datum by datum")
             return _with_notes(run_stepped(problem, trial=trial), notes)
@@ -169,14 +155,14 @@ def _from_reference(
         trial = _try_guide(problem, notes)
         if trial is not None:
             verdict = judge_guide(trial, problem.reference.name, target)
-            if verdict.draws == math.inf and float(trial.weights.ess) > _DOUBTFUL:
+            if verdict.draws == math.inf and float(trial.weights.ess) > DOUBTFUL:
                 trial = look_longer(problem, trial)
                 verdict = judge_guide(trial, problem.reference.name, target)
             notes.append(verdict.reason)
-            return run_guided(problem, trial) if verdict.draws <= _MOST_GUIDED else None
+            return run_guided(problem, trial) if verdict.draws <= MOST_GUIDED else None
     verdict = first or judge_importance(wide, target)
     notes.append(verdict.reason)
-    if verdict.draws > _MOST:
+    if verdict.draws > MOST:
         return None
     fewest = fair_share(problem) // (1 if wide is problem else eased)
     per_island = max(fewest, math.ceil(verdict.draws / 16))
@@ -192,70 +178,6 @@ def _try_guide(problem: Problem, notes: list[str]) -> Trial[Guided] | None:
     except CannotGuide as error:
         notes.append(str(error))
         return None
-
-
-def _reliable(
-    shape: float, worth: float, n: int, enough: float = 50.0, alike: float = 0.99
-) -> bool:
-    """Whether n weights worth so many draws tell their variance: ``enough`` of them, whose tail
-    is of no interest where they are worth more than the part ``alike`` of n, nearly constant."""
-    return worth >= enough and (shape < _SAFE_TAIL or worth > alike * n)
-
-
-def judge_guide(trial: Trial[Guided], name: str, target: float, margin: float = 1.5) -> Verdict:
-    """Whether guided draws are enough, ``margin`` times as many as the trial says."""
-    weights, variance, shape = trial.weights, trial.weights.relative_variance, trial.weights.shape
-    worth = weights.n / (1.0 + variance)
-    by = f"the {name} sites" + (" and a learnt twist" if trial.source.guide.twist else "")
-    what = f"{weights.n} draws guided by {by} are worth {worth:.0f} (Pareto k = {shape:.2f})"
-    if not _reliable(shape, worth, weights.n):
-        return Verdict(math.inf, f"{what}: their weights are too uneven to rely on")
-    draws = margin * variance / target**2
-    if draws > _MOST_GUIDED:
-        return Verdict(draws, f"{what}: too few for the target")
-    return Verdict(draws, f"{what}: they are enough, annealing is not needed")
-
-
-def judge_importance(
-    problem: Problem, target: float, trials: tuple[int, int] = (1024, 8192),
-    margin: float = 1.5, fair: float = 0.25,
-) -> Verdict:  # fmt: skip
-    """Whether q's own draws are enough, ``margin`` times as many as the first of ``trials`` says,
-    or a longer second one. Where q is a fit to draws, one must be worth the part ``fair``."""
-    move = PCN()
-    problem.prepare(move)
-    rng = np.random.default_rng(problem.child(4))
-    free = not isinstance(problem.model, DensityModel)  # of calls of a user's function
-    for n in trials:
-        weights = Weights(move.init_reference(rng, problem.path, n).tilt)
-        ess, shape = float(weights.ess), weights.shape
-        if _reliable(shape, ess * n, n) or ess < _DOUBTFUL or not free:
-            break
-    what = (
-        f"{n} draws from the {problem.reference.name} reference are worth "
-        f"{ess * n:.0f} (Pareto k = {shape:.2f})"
-    )
-    if not _reliable(shape, ess * n, n):
-        return Verdict(math.inf, f"{what}: their weights are too uneven, so annealing is needed")
-    if problem.reference.name == "fitted" and ess < fair:
-        return Verdict(math.inf, f"{what}: such a fit may miss narrow ends, so one anneals")
-    draws = margin * (1.0 / ess - 1.0) / target**2
-    if draws > _MOST:
-        return Verdict(draws, f"{what}: annealing is cheaper")
-    reason = f"{what}: importance sampling is enough, annealing is not needed"
-    # guided draws have lighter tails
-    return Verdict(draws, reason, ess if shape < _SAFE_TAIL else 0.0)
-
-
-def judge_tilting(trial: Trial[Tilted], target: float, largest_sd: float = 6.0) -> Verdict:
-    """Whether minimax tilting can be trusted here, whose log weights have no larger standard
-    deviation than ``largest_sd``."""
-    weights = trial.weights
-    what = f"{weights.n} of minimax tilting's log weights have sd {weights.log_sd:.1f}"
-    draws = weights.relative_variance / target**2
-    if weights.complaints() or weights.log_sd > largest_sd or draws > _MOST:
-        return Verdict(math.inf, f"{what}: too uneven to rely on")
-    return Verdict(draws, f"{what}: it is chosen")
 
 
 def anneal(
@@ -306,7 +228,7 @@ def anneal(
             look_again(problem, trial, look)
             verdict = judge_tilting(trial, problem.aim, largest_sd)
             notes.append(verdict.reason)
-            if verdict.draws <= _MOST:
+            if verdict.draws <= MOST:
                 return run_tilted(problem, trial)
     if best is None:
         return stopped("smc")

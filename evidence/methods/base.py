@@ -29,11 +29,10 @@ Warnings of methods and drivers are :class:`.Message` objects, whose codes are
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -49,6 +48,7 @@ from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..paths.families import make_path
 from ..paths.gp import TemperedPath
+from .doubts import Doubt
 
 T = TypeVar("T")
 Piece = TypeVar("Piece", bound=tuple[Any, ...])
@@ -147,13 +147,6 @@ class Problem:
         return piece
 
 
-class Doubt(NamedTuple):
-    """A reason to widen an error bar: by so much in quadrature, or until it is as wide."""
-
-    size: float
-    least: bool = False
-
-
 @dataclass
 class Outcome:
     """An estimate of log Z and everything known about it."""
@@ -176,31 +169,10 @@ class Outcome:
     component: Array = field(default_factory=lambda: np.zeros(0))
     """The component that every draw is of."""
     doubts: list[Doubt] = field(default_factory=list)
-    """What the islands' spread does not know, until :func:`widen` has settled it."""
+    """What the islands' spread does not know, until :func:`.widen` has settled it."""
 
     def warn(self, code: str, text: str) -> None:
         self.warnings.append(Message(code, text))
-
-
-def widen(outcome: Outcome, target_se: float | None = None, met: float = 2.0) -> None:
-    """Settle all doubts: the one place where an error bar becomes wider than islands make it.
-
-    Islands stop at the target by their own spread: a wider bar that misses it, by a factor of
-    more than ``met``, is told.
-    """
-    before = outcome.logz_se
-    added = [doubt.size for doubt in outcome.doubts if not doubt.least]
-    least = [doubt.size for doubt in outcome.doubts if doubt.least]
-    outcome.logz_se = math.hypot(outcome.logz_se, *added) if added else outcome.logz_se
-    if least:
-        outcome.logz_se = float(np.fmax(outcome.logz_se, max(least)))
-    outcome.doubts = []
-    if target_se is not None and before <= met * target_se < outcome.logz_se:
-        outcome.warn(
-            "target-missed",
-            f"target_se={target_se:g} was met by the spread of islands, ± {before:.2g}, but what "
-            f"they cannot see is worth ± {math.sqrt(outcome.logz_se**2 - before**2):.2g} more",
-        )
 
 
 def stopped(method: str) -> Outcome:
@@ -225,14 +197,9 @@ def outcome_of_islands(
     where they have more than ``memory`` numbers, though not less than ``fewest_draws``.
     """
     run = run_waves(
-        job,
-        Budget(problem.target_se, **{"first": problem.n_islands or FIRST} | budget),
-        problem.child(1),
-        problem.clock,
-        problem.progress,
-        problem.checkpoint,
-        problem.executor,
-    )
+        job, Budget(problem.target_se, **{"first": problem.n_islands or FIRST} | budget),
+        problem.child(1), problem.clock, problem.progress, problem.checkpoint, problem.executor,
+    )  # fmt: skip
     outcome = Outcome(method, warnings=run.warnings)
     outcome.history = {
         name: np.array([getattr(wave, name) for wave in run.history], dtype=float)

@@ -29,8 +29,9 @@ from ..models.density.batches import SharedBatches
 from ..models.density.functions import evaluating
 from ..models.density.model import DensityModel
 from ..paths.families import fit_reference, search_seed
-from .base import SURE, Doubt, Outcome, Problem
+from .base import SURE, Outcome, Problem
 from .blended import over_blend
+from .doubts import Doubt
 from .referee import Referee
 from .staged import over_stages
 

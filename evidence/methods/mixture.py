@@ -26,7 +26,8 @@ from ..models.gp import GPModel
 from ..numerics.arrays import Array
 from ..paths.families import family, is_stepped
 from ..proposals.guide import CannotGuide
-from .base import FIRST, N_DRAWS, Doubt, Outcome, Problem, widen
+from .base import FIRST, N_DRAWS, Outcome, Problem
+from .doubts import Doubt, widen
 from .importance import fair_share
 from .smc import run_plan, smc
 from .weighted import run_guided, run_stepped, try_guide
@@ -220,9 +221,8 @@ def _together(
     total = float(logsumexp(logz))
     share = np.exp(logz - total)
     first = parts[int(np.argmax(np.nan_to_num(share)))]
-    errors = np.array(
-        [p * part.logz_se if p > 0.0 else p for part, p in zip(parts, share, strict=True)]
-    )
+    pairs = list(zip(parts, share, strict=True))
+    errors = np.array([p * part.logz_se if p > 0.0 else p for part, p in pairs])
     errors = np.append(errors, _unmet(parts, share))
     samples, component = _samples(problem, parts, share)
     outcome = replace(
@@ -236,12 +236,7 @@ def _together(
         ],
         component=component,
         warnings=list(
-            dict.fromkeys(
-                warning
-                for part, p in zip(parts, share, strict=True)
-                if not p < _MATTERS
-                for warning in part.warnings
-            )
+            dict.fromkeys(w for part, p in pairs if not p < _MATTERS for w in part.warnings)
         ),
         notes=list(first.notes),
         others=[],

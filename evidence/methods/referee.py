@@ -2,8 +2,8 @@
 
 A call has one referee. It *finds* a reference, *runs* the method over it, and *settles* the
 outcome: warnings, the best answer there is where time was up, and what the error bar has to hold
-beyond the spread of islands (:func:`.base.widen`). Latent Gaussian models and softmax have the one
-here; that of densities, which have to be searched first, is :mod:`.density`.
+beyond the spread of islands (:func:`.doubts.widen`). Latent Gaussian models and softmax have the
+one here; that of densities, which have to be searched first, is :mod:`.density`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from ..execution.meter import phase
 from ..messages import Message
 from ..models.density.functions import COARSE
 from ..paths.families import family, fit_reference, search_seed
-from .base import Doubt, Outcome, Problem, stopped, widen
+from .base import Outcome, Problem, stopped
+from .doubts import Doubt, widen
 from .mixture import over_components
 from .registry import METHODS
 

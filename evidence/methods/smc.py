@@ -23,7 +23,7 @@ from ..paths.families import is_probit
 from ..statistics.resampling import SCHEMES
 from .base import Outcome, Problem, outcome_of_islands, stopped
 from .importance import fair_share
-from .tails import wide_start
+from .wider_reference import wide_start
 
 _STUCK_ADVICE = (
     "where moves mix this slowly more islands would only make a doubtful error bar smaller"

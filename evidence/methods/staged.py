@@ -26,16 +26,8 @@ from ..numerics.arrays import Array
 from ..paths.density import own_path
 from ..statistics.resampling import systematic
 from ..statistics.weights import Weights
-from .base import (
-    FIRST,
-    MARGIN,
-    SURE,
-    Doubt,
-    Outcome,
-    Problem,
-    outcome_of_islands,
-    warn_of_few_draws,
-)
+from .base import FIRST, MARGIN, SURE, Outcome, Problem, outcome_of_islands, warn_of_few_draws
+from .doubts import Doubt
 from .smc import Seen, choose_particles
 
 _MARGINALS, _NEWTON = 6000, 3  # what a proposal takes: marginals of parents, Hessians of each

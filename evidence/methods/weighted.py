@@ -30,7 +30,8 @@ from ..proposals.tilting import draw
 from ..proposals.twist import twisted
 from ..statistics.resampling import SCHEMES
 from ..statistics.weights import Weights
-from .base import FIRST, Doubt, Outcome, Problem, outcome_of_islands, warn_of_few_draws
+from .base import FIRST, Outcome, Problem, outcome_of_islands, warn_of_few_draws
+from .doubts import Doubt
 from .importance import fair_share
 
 Source = TypeVar("Source", Guided, Tilted)

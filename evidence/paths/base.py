@@ -1,9 +1,12 @@
-r"""What moves and drivers know of a path from a Gaussian reference to a posterior.
+r"""The tempered target L_β: what moves and drivers know of a path from reference to posterior.
 
 .. math:: p_\beta(x) = Z_q\, q(x)\, e^{\beta h(x)},\qquad h = \log p - \log Z_q q
 
 for any density p, with q the reference and h the *tilt*. One file beside this one holds the path
-of each kind of model.
+of each kind of model. The metric at β is made where moves ask for it:
+:math:`\Sigma^{-1} - \beta\,\nabla^2 h`, by Woodbury's identity where h is a sum over data
+(``moves/riemannian/separable/system.py``), else as a full matrix
+(``moves/riemannian/dense/field.py``).
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ from ..hyper.direct import ClosedForm, density_over
 from ..hyper.integral import ThetaIslands
 from ..hyper.pilot import LooksAt, ThetaPilot, run_pilot
 from ..messages import InputError, Message, messages
-from ..methods.base import FIRST, Doubt, Outcome, Problem, outcome_of_islands, widen
+from ..methods.base import FIRST, Outcome, Problem, outcome_of_islands
+from ..methods.doubts import Doubt, widen
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
 from ..models.formulas.ties import check_ties

@@ -15,8 +15,9 @@ from evidence.approximations.density.policy import NORMAL
 from evidence.approximations.density.reference import Scouted
 from evidence.approximations.density.search import Search
 from evidence.execution.clock import Clock
-from evidence.methods.base import Outcome, widen
+from evidence.methods.base import Outcome
 from evidence.methods.density import DensityReferee, hide, seconds_each, vouched
+from evidence.methods.doubts import widen
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from evidence.approximations.density.policy import NORMAL
 from evidence.approximations.density.reference import Mode, Scouted
 from evidence.approximations.density.search import Search
 from evidence.approximations.density.walks import walk
-from evidence.methods.base import Outcome, widen
+from evidence.methods.base import Outcome
 from evidence.methods.density import compare
+from evidence.methods.doubts import widen
 from scripts.catalogue import hard as catalogue
 from scripts.catalogue import random_density
 

@@ -12,7 +12,8 @@ from scipy import stats
 import evidence as ev
 from evidence.approximations.density import conditional, staged
 from evidence.approximations.density.blend import placed
-from evidence.methods.base import Outcome, widen
+from evidence.methods.base import Outcome
+from evidence.methods.doubts import widen
 from evidence.methods.staged import _beyond, compare_with_stages
 from scripts.catalogue.necks import PROBLEMS, groups, walk
 

@@ -7,7 +7,7 @@ import evidence as ev
 from evidence.approximations.density.modes import fit_density_laplace
 from evidence.moves.riemannian.dense.field import DensityField, Goal
 from evidence.moves.riemannian.dense.integrators import Leapfrog, solve_position
-from evidence.moves.riemannian.dense.kernels import extrapolate, newton
+from evidence.moves.riemannian.dense.small_matrices import extrapolate, newton
 from evidence.paths.density import DensityPath
 
 

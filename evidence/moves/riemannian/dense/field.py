@@ -32,8 +32,8 @@ from ....numerics.anderson import ARRIVED, ROWS, UNDERWAY
 from ....paths.density import DensityPath
 from ...base import Array
 from .. import MAX_ITERATIONS
-from .kernels import FLAT, advance, contract, divided, momentum_fixed_points
 from .metric import Plain, Soft, plain, soft
+from .small_matrices import FLAT, advance, contract, divided, momentum_fixed_points
 
 Rows = NDArray[np.intp]
 Bool = NDArray[np.bool_]

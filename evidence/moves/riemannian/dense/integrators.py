@@ -16,8 +16,8 @@ from ....paths.density import DensityPath
 from ...base import Array
 from .. import IRREVERSIBLE, NO_FIXED_POINT, NO_METRIC, OK, End, Ends
 from .field import Bool, DensityField, Goal, Point, fixed_point, take
-from .kernels import extrapolate, newton
 from .metric import Plain
+from .small_matrices import extrapolate, newton
 
 
 class NoRowLeft(Exception):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ....numerics import threads
 from ....numerics.eigen import LARGEST, decompose
 from ...base import Array
-from .kernels import factorise, plain_solve, soft_solve, softabs, spectral
+from .small_matrices import factorise, plain_solve, soft_solve, softabs, spectral
 
 _WORTH_A_THREAD = 1_000_000  # M d³: below, waking a thread takes as long as the work
 

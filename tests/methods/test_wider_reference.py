@@ -14,7 +14,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr, logsumexp
 
 import evidence as ev
-from evidence.methods import tails
+from evidence.methods import wider_reference
 from evidence.proposals.guide import make_guide
 from evidence.proposals.twist import twisted
 from evidence.statistics.weights import Weights
@@ -142,7 +142,7 @@ def test_a_widened_reference_is_normalised():
     model, truth = half_space("probit", 3, 4.0, 1.0)
     ep = ev.fit_ep(model)
     gamma, U = ep.eigh
-    wide = tails.widened(ep, U[:, -1:] / np.sqrt(gamma[-1]), np.array([3.0]))
+    wide = wider_reference.widened(ep, U[:, -1:] / np.sqrt(gamma[-1]), np.array([3.0]))
     assert (wide.sites.tau < ep.sites.tau).all()
     assert wide.var.min() > ep.var.min()
     x = np.random.default_rng(0).multivariate_normal(wide.mean, wide.cov, size=100_000)
@@ -172,7 +172,7 @@ def test_an_eased_reference_has_weights_of_a_lighter_tail():
     """Nearly twice the variance in the one direction of which data speak, the same mean and Z."""
     model = location([0.0, 0.1, -0.1, 0.2, 6.0], 2)
     ep, along = ev.fit_ep(model), np.ones(5)
-    wide = tails.eased(ep)
+    wide = wider_reference.eased(ep)
     assert wide.mean == pytest.approx(ep.mean)
     assert 1.5 < (along @ wide.cov @ along) / (along @ ep.cov @ along) < 2.0
     rng, seen = np.random.default_rng(0), []
