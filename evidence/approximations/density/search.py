@@ -493,9 +493,11 @@ class Search:
     def _valleys(self, which: Indices, z: Array, log_p: Array, excess: Array) -> Indices:
         """Of the largest excess the points that a valley parts from all modes known, the highest
         first: a narrow mode has few points, which slopes of wide ones surpass."""
-        far = np.argsort(-excess, kind="stable")[:_PEAKS]
+        most = int(min(_PEAKS, self.policy.part * self.allowed.left / 13))  # calls for each
+        far = np.argsort(-excess, kind="stable")[:most]
         far = far[~np.isin(which[far], self._sloping)]
-        apart = self._apart(z[far])
+        parts = np.array_split(far, 1 + far.size // 256)  # time may be up between two of them
+        apart = np.concatenate([self._apart(z[some]) for some in parts])
         self._sloping = np.append(self._sloping, which[far[~apart]])
         return far[apart][np.argsort(-log_p[far[apart]], kind="stable")]
 
@@ -504,6 +506,7 @@ class Search:
         Ursem, Congress on Evolutionary Computation (1999) 1633)."""
         if not self.modes or not len(z):
             return np.ones(len(z), bool)
+        check_interrupt()
         x, ends = self._placed(z), np.array([mode.x for mode in self.modes])
         near = np.argsort(cdist(x, ends), axis=1)[:, :4]
         between = x[:, None] + _BETWEEN[:, None, None, None] * (ends[near] - x[:, None])
