@@ -42,10 +42,8 @@ from ..proposals.guide import CannotGuide, make_guide
 if TYPE_CHECKING:
     from .direct import ClosedForm
 
-_CHEAP = 20_000  # draws of single latent values, beside a fit of EP
 _STEP = 1e-4  # of logs, for gradients by differences
-_FIRST_STEP, _FALL = 0.1, 1.0  # logs and nats over which a density's curvature is measured
-_REACH, _WIDEST = 7.0, 3.0  # logs that a climb may go, and the largest spread it may promise
+_WIDEST = 3.0  # logs of the largest spread that a climb may promise
 COARSE = 1e-3  # tolerance of EP where weights make up for the rest
 ROUGH = 0.1  # the same where a sweep costs as much as the draws: sites of a neighbour will do
 
@@ -182,8 +180,13 @@ def looked(log_z: Callable[[Array], float], theta: Array) -> Look:
     return Look(here, gradient, None)
 
 
-def climb(evidence: ClosedForm, priors: Priors, start: Array) -> tuple[Array, Array, float]:
-    """Where log Z with the prior is about largest uphill of ``start``, its spread, and log Z."""
+def climb(
+    evidence: ClosedForm, priors: Priors, start: Array, *, reach: float = 7.0
+) -> tuple[Array, Array, float]:
+    """Where log Z with the prior is about largest uphill of ``start``, its spread, and log Z.
+
+    ``reach``: logs that a climb may go.
+    """
 
     def log_p(theta: Array) -> float:
         return float(priors.log_density(theta[None])[0])
@@ -199,7 +202,7 @@ def climb(evidence: ClosedForm, priors: Priors, start: Array) -> tuple[Array, Ar
             return np.inf, np.zeros(theta.size)
         return -here.log_z, -here.gradient
 
-    low, high = np.clip(priors.support(), start[:, None] - _REACH, start[:, None] + _REACH).T
+    low, high = np.clip(priors.support(), start[:, None] - reach, start[:, None] + reach).T
     inside = np.column_stack([low + 2.0 * _STEP, high - 2.0 * _STEP])
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=inside)
     with suppress(NoEvidence):
@@ -207,11 +210,17 @@ def climb(evidence: ClosedForm, priors: Priors, start: Array) -> tuple[Array, Ar
     return found.x, np.full(start.size, _WIDEST), evidence.log_z(found.x)
 
 
-def _spread(look: Callable[[Array], Look], at: Array) -> Array:
-    """Standard deviations by the curvature over steps along which the density falls by little."""
-    steps, top = np.full(at.size, _FIRST_STEP), look(at).log_z
+def _spread(
+    look: Callable[[Array], Look], at: Array, *, first_step: float = 0.1, fall: float = 1.0
+) -> Array:
+    """Standard deviations by the curvature over steps along which the density falls by little.
+
+    ``first_step``: logs of the first step whose curvature is measured; ``fall``: nats over which a
+    density's curvature is measured.
+    """
+    steps, top = np.full(at.size, first_step), look(at).log_z
     for i, unit in enumerate(np.eye(at.size)):
-        while steps[i] > _STEP and look(at + steps[i] * unit).log_z < top - _FALL:
+        while steps[i] > _STEP and look(at + steps[i] * unit).log_z < top - fall:
             steps[i] /= 3.0
     ends = [[look(at + s * row).gradient for s in (1, -1)] for row in np.diag(steps)]
     hessian = np.array([(down - up) for up, down in ends]) / (2.0 * steps[:, None])
@@ -245,10 +254,11 @@ class GuidedEvidence:
     @property
     def fewest(self) -> int:
         """Weights of a few draws have tails that they do not show; small models afford more."""
+        cheap = 20_000  # draws of single latent values, beside a fit of EP
         slow = is_stepped(self.model) and not self.model.likelihood.log_concave
         if slow or sees_several(self.model):  # whose draws cost more than the fit
             return 16
-        return int(np.clip(_CHEAP // self.model.y.size, 16, 256))
+        return int(np.clip(cheap // self.model.y.size, 16, 256))
 
     def __call__(self, theta: Array, rng: Generator) -> tuple[float, float]:
         # 0.1 nats are rounding only where sites are ten orders stronger than the prior

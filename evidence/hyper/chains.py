@@ -20,9 +20,6 @@ Tick = Callable[[int], None]  # hears of every so many iterations
 Stop = Callable[[], bool]
 
 _FIRST = StepSizes(delta=1.0, kappa=0.1)
-_SPREAD = 0.1  # standard deviation of the chains' starts around the model's θ
-_SCALE_UNTIL, *_SHAPE_AT = 0.2, 0.4, 0.7  # of the tuning steps
-_LEAST = 50  # values of θ that a shape is learnt from
 
 
 @dataclass(eq=False)
@@ -58,16 +55,21 @@ class Chain:
         self.state, moved = self.scheme.theta(self.rng, self.target, self.state, self.sizes)
         return latent, moved
 
-    def tune(self, steps: int, tick: Tick, stop: Stop) -> None:
+    def tune(
+        self, steps: int, tick: Tick, stop: Stop, *, scale: float = 0.2, least: int = 50
+    ) -> None:
         """δ and κ to their acceptances; the first fifth only finds their scale.
 
         The shape of θ's walk is learnt twice on the way, from the steps since the last time. The
         log likelihoods of all steps show how the chain came to the posterior.
+
+        ``scale``: share of the steps after which the scale is found; ``least``: values of θ that a
+        shape is learnt from.
         """
         first, aim = self.sizes, self.scheme.delta_target
         delta = DualAveraging(first.delta, aim or 0.5)
         kappa = DualAveraging(first.kappa, KAPPA_TARGET)
-        shape_at = {int(part * steps) for part in _SHAPE_AT}
+        shape_at = {int(part * steps) for part in (0.4, 0.7)}
         seen: list[Array] = []
         for i in range(steps):
             if stop():
@@ -78,11 +80,11 @@ class Chain:
             kappa.update(moved.probability)
             seen.append(self.state.theta)
             self.tune_loglik.append(self.state.loglik)
-            if i == int(_SCALE_UNTIL * steps):
+            if i == int(scale * steps):
                 delta.restart()
                 kappa.restart()
                 seen.clear()
-            if i in shape_at and len(seen) >= _LEAST:
+            if i in shape_at and len(seen) >= least:
                 self.target = replace(self.target, shapes=_shapes(self.target, np.array(seen)))
                 kappa.restart()
                 seen.clear()
@@ -110,12 +112,16 @@ class Chain:
 def run_chain(
     latents: LatentField, priors: Priors, scheme: Scheme, tick: Tick, *, draws: int, tune: int,
     thin: int, stride: int, seed: np.random.SeedSequence, stop: Stop, first: StepSizes = _FIRST,
+    spread: float = 0.1,
 ) -> Chain:  # fmt: skip
-    """A chain from near the model's own θ."""
+    """A chain from near the model's own θ.
+
+    ``spread``: standard deviation of the chains' starts around the model's θ.
+    """
     rng, target = np.random.default_rng(seed), Joint.of(latents, priors)
     theta = latents.hyperparameters.theta.copy()
     jittered = theta.copy()
-    jittered[priors.free] += _SPREAD * rng.standard_normal(len(priors))
+    jittered[priors.free] += spread * rng.standard_normal(len(priors))
     if np.isfinite(target.log_prior(jittered)):
         theta = jittered
     chain = Chain(rng, scheme, target, target.start(rng, theta), first)

@@ -24,8 +24,6 @@ from ..numerics.special import exp
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
-_TILE = 32
-
 
 #: a value held, or the position of its log in θ
 _Parameter = float | int
@@ -50,9 +48,10 @@ def _matern(squared, variance, length, nu, out):
 @jit
 def _fill(squared, variance, length, nu, diagonal, out):
     """variance · k(r/length) from condensed r², band by band and mirrored tile by tile."""
+    tile = 32
     n = out.shape[0]
-    for i0 in range(0, n, _TILE):
-        i1 = min(i0 + _TILE, n)
+    for i0 in range(0, n, tile):
+        i1 = min(i0 + tile, n)
         for i in range(i0, i1):
             first = n * i - i * (i + 1) // 2
             own, row = squared[first : first + n - i - 1], out[i, i + 1 :]
@@ -61,8 +60,8 @@ def _fill(squared, variance, length, nu, diagonal, out):
             else:
                 _matern(own, variance, length, nu, row)
             out[i, i] = diagonal
-        for j0 in range(i0, n, _TILE):
-            for j in range(j0, min(j0 + _TILE, n)):
+        for j0 in range(i0, n, tile):
+            for j in range(j0, min(j0 + tile, n)):
                 for i in range(i0, min(i1, j)):
                     out[j, i] = out[i, j]
 

@@ -51,23 +51,22 @@ from .parts import Parts, parts_of
 from .scatter import check_peaks, check_scatter, prior_net
 from .standardised import standardised_density
 
-_DEAREST = 5e3  # multiplications of a look: 8 μs, some 600,000 of which are made
-_DEAR = 1e6  # of one factorisation, where some 3,000 are made, and
-_CHEAP, _DRAWS = 8e5, 2000  # where so many draws of a posterior take a second at most
+_DRAWS = 2000  # of a posterior that take a second at most
 _LEAST, _AT_ONCE = 2.5e5, 16.0  # of the smallest model; a library's, in the time of one
-_LOOKING, _FEWEST = 1e9, 3  # of all looks before climbs; log2 of how many there are at least
 _FEW = 4  # dimensions up to which a density takes a second
-_FEW_OF_SEVERAL_MODES = 12  # the same where posteriors at given θ have several modes
-_NET, _STARTS = 8, 3  # log2 of points all over a prior, and climbs
-_TERMS = 500.0  # data whose likelihood takes as long
-_SCALES = np.array([1.0, 0.1, 0.01])  # of data's spread
 
 
-def density_over(model: Any, priors: Priors, many: int = 8) -> DensityModel | ClosedForm | None:
+def density_over(
+    model: Any, priors: Priors, many: int = 8, *, few_of_several: int = 12, terms: float = 500.0
+) -> DensityModel | ClosedForm | None:
     """The density over θ, or over latent values and θ, in natural values: the last coordinates are
     the hyperparameters. The closed form alone where a look takes long; None where there is none,
     and evidences at given θ have to be estimated. Peaks of as ``many`` data are seen from afar:
-    two clusters of 10 data to 400 by 2¹⁵ looks, where half a million took 3 to 100 s."""
+    two clusters of 10 data to 400 by 2¹⁵ looks, where half a million took 3 to 100 s.
+
+    ``few_of_several``: dimensions up to which a density takes a second where posteriors at given θ
+    have several modes; ``terms``: data whose likelihood takes as long.
+    """
     if isinstance(priors, Ratios):
         return standardised_density(model, priors)
     prior, parts = priors.natural(), parts_of(model, priors)
@@ -80,8 +79,8 @@ def density_over(model: Any, priors: Priors, many: int = 8) -> DensityModel | Cl
         density = _with_latent(effects, effects.n, prior, priors)
         density.guesses = at_scales(model, priors, effects.n)
         return density
-    few = _FEW if model.likelihood.log_concave else _FEW_OF_SEVERAL_MODES
-    if model.n + len(priors) > few or model.y.size > _TERMS:
+    few = _FEW if model.likelihood.log_concave else few_of_several
+    if model.n + len(priors) > few or model.y.size > terms:
         return None
     density = _with_latent(LikelihoodOfAll(model, parts), model.n, prior, priors, vectorized=True)
     density.smooth = model.likelihood.log_concave or model.y.size > many
@@ -101,20 +100,26 @@ def _with_latent(
 def at_scales(model: DataModel, priors: Priors, n: int = 0) -> Array:
     """Rows of parameters, the first ``n`` of them zero, as data would have those that are
     positive, whatever their prior expects: some part of their spread."""
+    scales = np.array([1.0, 0.1, 0.01])  # of data's spread
     spread = float(np.std(model.likelihood.location(model.y)))
     values = model.hyperparameters.values[priors.free]
     scaled = np.isnan(np.broadcast_to(priors.lows, len(priors)))
     scaled &= np.cumsum(scaled) <= _FEW
-    each = [spread * _SCALES if own else [v] for own, v in zip(scaled, values, strict=True)]
+    each = [spread * scales if own else [v] for own, v in zip(scaled, values, strict=True)]
     return np.array(list(itertools.product(*[[0.0]] * n, *each)))
 
 
 def _closed_form(
-    model: Any, priors: Priors, prior: list[Any] | None, parts: Parts | None, single: float = 2e4
-) -> DensityModel | ClosedForm:
+    model: Any, priors: Priors, prior: list[Any] | None, parts: Parts | None, single: float = 2e4,
+    *, dearest: float = 5e3, dear: float = 1e6, cheaper: float = 8e5,
+) -> DensityModel | ClosedForm:  # fmt: skip
     """Of normal noise: by groups where data are, else by one factorisation at every θ.
 
     Looks are made one by one, some 9,000 with draws, up to ``single`` multiplications: 3 s.
+
+    ``dearest``: multiplications of a look, 8 μs, some 600,000 of which are made; ``dear``:
+    multiplications of one factorisation, some 3,000 of which are made; ``cheaper``:
+    multiplications of a look up to which thousands of draws of a posterior take a second at most.
     """
     grouped = None if parts is None else grouped_evidence(model, parts)
     exact = ExactEvidence(model.without_matrices(), priors, parts)
@@ -122,7 +127,7 @@ def _closed_form(
         grouped = None
     evidence = grouped or exact
     closed = ClosedForm(evidence, priors.lows, model.hyperparameters.n_kernel)
-    if prior is None or evidence.cost > (_DEAR if grouped is None else single):
+    if prior is None or evidence.cost > (dear if grouped is None else single):
         return closed
     noise, every = priors.free >= closed.n_kernel, np.broadcast_to(priors.lows, len(priors))
     if noise.any():
@@ -130,11 +135,11 @@ def _closed_form(
         effects = np.flatnonzero(np.isnan(every) & ~noise)
         heights = partial(closed.heights, priors)
         check_scatter(heights, priors, int(np.flatnonzero(noise)[0]), effects, largest)
-    many = grouped is not None and evidence.cost < _DEAREST
+    many = grouped is not None and evidence.cost < dearest
     density = DensityModel(
         evidence if many else evidence.at, prior=prior, names=priors.names, vectorized=many
     )
-    cheap = grouped is not None or (exact.by_matrix and exact.cost < _CHEAP)
+    cheap = grouped is not None or (exact.by_matrix and exact.cost < cheaper)
     density.n_draws, density.smooth = _DRAWS if cheap else None, True
     density.guesses = at_scales(model, priors)
     return density
@@ -235,16 +240,24 @@ class ClosedForm(NamedTuple):
         """Log density over the line."""
         return self.evidence(values) + priors.log_density(to_line(values, self.lows))
 
-    def starts(self, priors: Priors) -> list[Array]:
-        """The highest of a net all over the prior, no two of them near each other."""
+    def starts(
+        self, priors: Priors, *, looking: float = 1e9, fewest: int = 3, net: int = 8,
+        n_climbs: int = 3,
+    ) -> list[Array]:  # fmt: skip
+        """The highest of a net all over the prior, no two of them near each other.
+
+        ``looking``: multiplications of all looks before climbs; ``fewest``: log2 of how many looks
+        there are at least; ``net``: log2 of points all over a prior, at most; ``n_climbs``:
+        climbs.
+        """
         if priors.natural() is None:
             return []
-        most = int(np.log2(_LOOKING / self.evidence.cost))
-        values = prior_net(priors, min(max(most, _FEWEST), _NET))
-        climbs = _STARTS if most >= _NET else 1
+        most = int(np.log2(looking / self.evidence.cost))
+        values = prior_net(priors, min(max(most, fewest), net))
+        climbs = n_climbs if most >= net else 1
         theta, height = to_line(values, self.lows), self.heights(priors, values)
         chosen: list[Array] = []
-        for i in np.argsort(-height)[: _STARTS**2]:
+        for i in np.argsort(-height)[: n_climbs**2]:
             if len(chosen) < climbs and np.isfinite(height[i]):
                 apart = [float(np.abs(theta[i] - other).max()) for other in chosen]
                 chosen += [theta[i]] if min(apart, default=np.inf) > 1.0 else []

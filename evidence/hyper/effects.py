@@ -24,11 +24,7 @@ from ..numerics.special import LOG_SQRT_2PI
 from .parts import Parts
 
 _NODES, _WEIGHTS = leggauss(6)
-_PRIOR = np.array([0.0, 0.7, 1.5, 3.0, 6.0, 12.0, 40.0])  # places about a peak, in its widths
 _DATUM = np.array([0.0, 1.0, 3.0, 9.0, 27.0, 100.0, 500.0])
-_MOST = 1e5  # values of a density of one datum, in the time of a millisecond or two
-_FEW = 6  # values of β and θ
-_STRONG = 1e5  # curvature of a datum's log p, above which the sites of EP lose their digits
 
 
 class EffectsIntegrated:
@@ -69,12 +65,14 @@ class EffectsIntegrated:
 
     def _integrals(self, likelihood: Likelihood, eta: Array, slope: Array) -> Array:
         """The log of every group's."""
+        # places about a peak, in its widths
+        spots = np.array([0.0, 0.7, 1.5, 3.0, 6.0, 12.0, 40.0])
         y, table = self.model.y, self.table
         theta, at = likelihood.theta(y), likelihood.location(y)
         width = 1.0 / (np.sqrt(-evaluate(likelihood.kernel, theta, at)[2]) * np.abs(slope))
         about = ((at - eta) / slope)[table][..., None] + width[table][..., None] * _both(_DATUM)
         about = about.reshape(len(table), -1)
-        prior = np.broadcast_to(_both(_PRIOR), (len(table), 2 * _PRIOR.size - 1))
+        prior = np.broadcast_to(_both(spots), (len(table), 2 * spots.size - 1))
         places = np.sort(np.hstack([prior, about]), axis=1)
         half = 0.5 * np.diff(places)[..., None]
         u = (places[:, :-1, None] + half * (1.0 + _NODES)).reshape(len(table), -1)
@@ -86,20 +84,28 @@ class EffectsIntegrated:
         return np.logaddexp.reduce(each, axis=1) - LOG_SQRT_2PI
 
 
-def effects_integrated(model: SparseModel, parts: Parts) -> EffectsIntegrated | None:
-    """Of one term of groups with an effect each, and little else, where EP has no answer."""
+def effects_integrated(
+    model: SparseModel, parts: Parts, *, most: float = 1e5, dimensions: int = 6,
+    strong: float = 1e5,
+) -> EffectsIntegrated | None:  # fmt: skip
+    """Of one term of groups with an effect each, and little else, where EP has no answer.
+
+    ``most``: values of a density of one datum, in the time of a millisecond or two;
+    ``dimensions``: values of β and θ together, at most; ``strong``: curvature of a datum's log p
+    above which the sites of EP lose their digits.
+    """
     likelihood = model.likelihood
     if model.n_predictors > 1 or not (likelihood.log_concave or likelihood.unimodal):
         return None
     curved = evaluate(likelihood.kernel, model.theta, likelihood.location(model.y))[2]
-    if likelihood.log_concave and not -curved.min() > _STRONG:
+    if likelihood.log_concave and not -curved.min() > strong:
         return None
     for term in np.flatnonzero((parts.sizes == 1) & (parts.counts > 1)):
         inside = parts.terms == term
-        few = np.sum(~inside) + parts.free.size <= _FEW
+        few = np.sum(~inside) + parts.free.size <= dimensions
         if few and (np.diff(model.A[:, np.flatnonzero(inside)].indptr) == 1).all():
             found = EffectsIntegrated(model, parts, int(term))
-            return found if found.cost <= _MOST else None
+            return found if found.cost <= most else None
     return None
 
 

@@ -11,19 +11,20 @@ from numpy.random import Generator
 
 from .states import Acceptance, Joint, JointState, StepSizes, coloured
 
-_MAX_SHRINKS = 200  # the bracket is then 1e-40 wide: only rounding can get there
-
 
 def update(
-    rng: Generator, target: Joint, state: JointState, sizes: StepSizes
+    rng: Generator, target: Joint, state: JointState, sizes: StepSizes, *, max_shrinks: int = 200
 ) -> tuple[JointState, Acceptance]:
-    """All blocks at once; 1 unless rounding kept the bracket from ending."""
+    """All blocks at once; 1 unless rounding kept the bracket from ending.
+
+    ``max_shrinks``: after so many the bracket is 1e-40 wide, where only rounding can get.
+    """
     mean = target.field.mean
     v = coloured(state.factors, rng.standard_normal(mean.shape))
     level = state.loglik - rng.standard_exponential()
     angle = rng.uniform(0.0, 2.0 * np.pi)
     low, high = angle - 2.0 * np.pi, angle
-    for _ in range(_MAX_SHRINKS):
+    for _ in range(max_shrinks):
         x = mean + np.cos(angle) * (state.x - mean) + np.sin(angle) * v
         loglik, gradient = target.field.loglik(x, state.theta)
         if loglik > level:

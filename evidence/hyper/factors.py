@@ -14,17 +14,16 @@ from scipy.linalg.lapack import dpotrf
 from ..numerics.arrays import Array
 from ..numerics.jit import jit
 
-_TILE = 32
-
 
 @jit
 def _unpack(a, diagonal, shift, out):
     """``out`` = K + shift · I from its diagonal up, K being read below that of ``a``."""
+    tile = 32
     n = a.shape[0]
-    for i0 in range(0, n, _TILE):
-        for j0 in range(i0, n, _TILE):
-            for j in range(j0, min(j0 + _TILE, n)):
-                for i in range(i0, min(i0 + _TILE, j)):
+    for i0 in range(0, n, tile):
+        for j0 in range(i0, n, tile):
+            for j in range(j0, min(j0 + tile, n)):
+                for i in range(i0, min(i0 + tile, j)):
                     out[i, j] = a[j, i]
     for i in range(n):
         out[i, i] = diagonal[i] + shift

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_SAME_PLACE = 0.1  # largest difference of logs between ends of one optimum
-_SAME_HEIGHT = 0.01  # nats
-_CLOSE = 1.0  # nats below the best at which another optimum matters
-_FIXED_POINT = 1e-4  # nats
-
-
 def tabulate(
     search: Search, names: list[str], errors: Array | None
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -46,9 +40,13 @@ def tabulate(
 
 
 def doubts(
-    search: Search, table: pd.DataFrame, reference: GaussianReference, interrupted: bool
-) -> Iterator[Message]:
-    """What to be careful about; ``reference`` is EP at the best point, fitted from nothing."""
+    search: Search, table: pd.DataFrame, reference: GaussianReference, interrupted: bool, *,
+    fixed_point: float = 1e-4,
+) -> Iterator[Message]:  # fmt: skip
+    """What to be careful about; ``reference`` is EP at the best point, fitted from nothing.
+
+    ``fixed_point``: nats.
+    """
     assert search.best is not None
     near = np.abs(search.bounds - table.log_value.to_numpy()[:, None]).argmin(axis=1)
     for (name, row), end in zip(table.iterrows(), near, strict=True):
@@ -81,7 +79,7 @@ def doubts(
         yield Message("starts-failed", text)
     yield from on_restarts(ends, search.moving, list(table.index))
     gap = reference.logz - search.best.reference.logz
-    if abs(gap) > _FIXED_POINT:
+    if abs(gap) > fixed_point:
         yield Message(
             "several-fixed-points",
             f"EP has several fixed points here: fitted from nothing its log Z is {gap:+.4g} from "
@@ -89,8 +87,15 @@ def doubts(
         )
 
 
-def on_restarts(ends: list[SearchEnd], moving: Indices, names: list[str]) -> Iterator[Message]:
-    """Several optima of about one height, or a best one that only one start found."""
+def on_restarts(
+    ends: list[SearchEnd], moving: Indices, names: list[str], *, same_place: float = 0.1,
+    same_height: float = 0.01, close: float = 1.0,
+) -> Iterator[Message]:  # fmt: skip
+    """Several optima of about one height, or a best one that only one start found.
+
+    ``same_place``: largest difference of logs between ends of one optimum; ``same_height``: nats
+    between ends of one optimum; ``close``: nats below the best at which another optimum matters.
+    """
     if len(ends) < 2:
         return
     best, *others = sorted(
@@ -99,7 +104,7 @@ def on_restarts(ends: list[SearchEnd], moving: Indices, names: list[str]) -> Ite
     pairs = [
         (np.abs(end.theta - best.theta)[moving], best.objective - end.objective) for end in others
     ]
-    rivals = [(a, b) for a, b in pairs if b < _CLOSE and a.max() >= _SAME_PLACE]
+    rivals = [(a, b) for a, b in pairs if b < close and a.max() >= same_place]
     if rivals:
         a, b = rivals[0]
         yield Message(
@@ -108,7 +113,7 @@ def on_restarts(ends: list[SearchEnd], moving: Indices, names: list[str]) -> Ite
             f"below the best (the first {b:.2g} nats, with {names[int(a.argmax())]} a factor "
             f"{np.exp(a.max()):.3g} away); average over hyperparameters, or give them priors",
         )
-    if not any(a.max() < _SAME_PLACE or b < _SAME_HEIGHT for a, b in pairs):
+    if not any(a.max() < same_place or b < same_height for a, b in pairs):
         yield Message(
             "found-once",
             f"the best optimum was found by only 1 of {len(ends)} starts; raise n_restarts to "

@@ -29,11 +29,6 @@ from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit
 from .parts import Parts
 
-_LARGEST = 64  # effects of one group of data, at most, and
-_COMMON = 256  # common ones: dense matrices of these sizes are made for every θ
-_RANK = 1e-13  # of the largest singular value of a group's design, below which it is zero
-_BATCH = 100_000  # data whose perpendicular parts are stacked before they are reduced
-
 
 class Groups(NamedTuple):
     """What data say, group by group, whatever θ is. Effects come in chunks: those of one term in
@@ -235,11 +230,16 @@ def grouped_evidence(model: SparseModel, parts: Parts) -> GroupedEvidence | None
     return None if order is None else GroupedEvidence(model, parts, _reduced(model, parts, *order))
 
 
-def _within(model: SparseModel, parts: Parts) -> tuple[Indices, Indices] | None:
+def _within(
+    model: SparseModel, parts: Parts, *, largest: int = 64, common: int = 256
+) -> tuple[Indices, Indices] | None:
     """The group of every datum, and of every latent value, -1 for common ones.
 
     The term of most groups comes first; others join it where that makes a look cheaper. Without
     groups all data are one.
+
+    ``largest``: effects of one group of data, at most; ``common``: common effects, at most: dense
+    matrices of these sizes are made for every θ.
     """
     terms, many = parts.terms, parts.counts
     inside, found, cost = np.zeros(terms.size, bool), None, math.inf
@@ -249,9 +249,9 @@ def _within(model: SparseModel, parts: Parts) -> tuple[Indices, Indices] | None:
         label = _labels(model.A, trial, parts.groups)
         widths = np.bincount(label[model.y.size :][trial]).astype(float)
         new = float(np.sum(widths**3) + trial.sum() * (1.0 + np.sum(~trial)) ** 2)
-        if widths.max() <= _LARGEST and new < cost:
+        if widths.max() <= largest and new < cost:
             inside, found, cost = trial, label, new
-    if found is None or np.sum(~inside) > _COMMON:
+    if found is None or np.sum(~inside) > common:
         return None
     return found[: model.y.size], np.where(inside, found[model.y.size :], -1)
 
@@ -271,8 +271,13 @@ def _labels(A: csr_array, inside: Array, chunk: Indices) -> Indices:
     return label
 
 
-def _reduced(model: SparseModel, parts: Parts, data: Indices, latent: Indices) -> Groups:
-    """Decompositions of all groups, and of what they leave."""
+def _reduced(
+    model: SparseModel, parts: Parts, data: Indices, latent: Indices, *, batch: int = 100_000
+) -> Groups:
+    """Decompositions of all groups, and of what they leave.
+
+    ``batch``: data whose perpendicular parts are stacked before they are reduced.
+    """
     noise = model.theta[1] if np.ndim(model.likelihood.value_of("noise_std")) else 1.0
     A = csr_array(model.A / np.reshape(noise, (-1, 1)))
     y = (model.y - model.prior.mean) / noise
@@ -291,7 +296,7 @@ def _reduced(model: SparseModel, parts: Parts, data: Indices, latent: Indices) -
             effects.append(columns)
             owners.append(terms[columns][np.unique(chunk[columns], return_index=True)[1]])
         left.append(own)
-        if sum(map(len, left)) > _BATCH:
+        if sum(map(len, left)) > batch:
             rest, left = _triangle([rest, *left]), []
     rest = _triangle([rest, *left])
     rest = np.vstack([rest, np.zeros((common.size + 1 - len(rest), common.size + 1))])
@@ -320,10 +325,13 @@ def _members(data: Indices, latent: Indices) -> Iterator[tuple[Indices, Indices]
         yield rows, np.sort(values[a:b])
 
 
-def _thin(Z: Array) -> tuple[Array, Array]:
-    """U with orthonormal columns and R with Z = U R, of the rank of Z."""
+def _thin(Z: Array, *, smallest: float = 1e-13) -> tuple[Array, Array]:
+    """U with orthonormal columns and R with Z = U R, of the rank of Z.
+
+    ``smallest``: share of the largest singular value of a group's design below which one is zero.
+    """
     U, values, V = np.linalg.svd(Z, full_matrices=False)
-    rank = max(int(np.sum(values > _RANK * values[0])), 1)
+    rank = max(int(np.sum(values > smallest * values[0])), 1)
     return U[:, :rank], values[:rank, None] * V[:rank]
 
 

@@ -45,9 +45,6 @@ class EvidenceAt(Protocol):
 
 
 _DF = 5.0
-_MOST_DOUBT = 3.0  # nats by which a start exceeds its surrogate, at most
-_MOST_CHANGE = 0.8  # of an island's mean weight by its control variate
-_FINEST = 2**-40  # numbers of a net are moved from 0 and 1 by this
 
 
 class Start(Protocol):
@@ -80,10 +77,13 @@ class StudentMixture(NamedTuple):
     def control(self, theta: Array) -> Array:
         return np.zeros(len(theta))
 
-    def draw(self, rng: Generator, m: int) -> tuple[Array, float, float]:
+    def draw(
+        self, rng: Generator, m: int, *, finest: float = 2**-40
+    ) -> tuple[Array, float, float]:
+        """``finest``: distance from 0 and 1 that numbers of a net keep."""
         p = self.means.shape[1]
         net = qmc.Sobol(p + 2, rng=rng).random_base2(math.ceil(math.log2(m)))[:m]
-        net = np.clip(net, _FINEST, 1.0 - _FINEST)
+        net = np.clip(net, finest, 1.0 - finest)
         k = np.searchsorted(np.cumsum(self.shares[:-1]), net[:, 0])
         z = ndtri(net[:, 2:]) / np.sqrt(chdtri(_DF, net[:, 1:2]) / _DF)
         return self.means[k] + np.einsum("mij,mj->mi", self.roots[k], z), 0.0, 1.0
@@ -120,9 +120,10 @@ class SurrogateStart:
     """log of what the proposal is multiplied with."""
     size: int = 1024
 
-    def log_density(self, theta: Array) -> Array:
+    def log_density(self, theta: Array, *, most_doubt: float = 3.0) -> Array:
+        """``most_doubt``: nats by which a start exceeds its surrogate, at most."""
         prior = self.priors.log_density(theta)
-        doubt = np.minimum(2.0 * self.surrogate.variance(theta), _MOST_DOUBT)
+        doubt = np.minimum(2.0 * self.surrogate.variance(theta), most_doubt)
         log_s = np.minimum(self.surrogate.mean(theta) + doubt, self.ceiling[0])
         log_s = np.minimum(prior + log_s, self.ceiling[1])
         floor = self.floor + self.proposal.log_density(theta)
@@ -245,13 +246,17 @@ class ThetaIslands(Loop):
         tilt = population.state[0].tilt.reshape(population.log_w.shape)
         return Weights((stage[1] - stage[0]) * tilt)
 
-    def log_mean(self, population: Climbers, weights: Weights) -> Array:
+    def log_mean(
+        self, population: Climbers, weights: Weights, *, most_change: float = 0.8
+    ) -> Array:
         r"""Of one step with a control variate, c, the weights that a right surrogate would have.
 
         Their mean under the start is known, so :math:`\bar w - \bar c + \mathrm{E}[c]` is as
         unbiased as :math:`\bar w` and free of what is known: that the start covers more than the
         surrogate. (Where it is not positive, or small, numbers are few and weights wild: the
         plain mean is taken.)
+
+        ``most_change``: change of an island's mean weight by its control variate, at most.
         """
         plain = super().log_mean(population, weights)
         if not self.plan.control:
@@ -260,7 +265,7 @@ class ThetaIslands(Loop):
         control = np.exp(cloud.control).reshape(population.log_w.shape).mean(axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
             change = (expected - control) * np.exp(-plain)
-        return plain + np.log1p(np.where(change > -_MOST_CHANGE, change, 0.0))
+        return plain + np.log1p(np.where(change > -most_change, change, 0.0))
 
     def survive(self, population: Climbers, index: Ancestors, poor: Flags) -> None:
         cloud, expected = population.state

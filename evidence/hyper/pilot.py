@@ -41,32 +41,8 @@ from .integral import (
 )
 from .surrogate import Known, Surrogate
 
-_FAR, _BEYOND = 6.0, 0.01  # wide looks: at most so far from the optimum, and of a prior's mass
-_RARE = 1e-4  # of a prior's mass beyond the looks along one axis
-_NEAR = 0.7  # standard deviations between the optimum and the looks beside it
-_FAILED = 60.0  # nats below the best as which a place without evidence counts
-_BOTTOM = 60.0  # nats below the best beyond which looks are left out as long as nothing is amiss
-_HIGHEST = 10.0  # nats that the evidence may exceed all that was seen by
-_FLOOR = 0.01  # share of the proposal in a start
-_CLOUD, _CANDIDATES = 2048, 384  # draws that show a surrogate's mass; those that may be looked at
-_SIZE, _LARGEST = 800, 16384  # draws of a cloud, over its relative ESS, for an island
-_COMPONENTS, _FITS, _FITTING = 8, 6, 0.6
-_WIDTH = 0.3  # of a component at least, in posterior standard deviations
-_HEAT = 0.3  # power of weights by which candidates are chosen: tails matter
-_TRIAL, _CLIMBERS = 16, 64
-_ROUNDING = 1e-4  # of a surrogate, squared nats
-_LEAST_SURPRISE, _MOST_SURPRISE = 0.2, 25.0  # in its variances
 _MATTERS = 12.0  # nats below the best
-_MOST_DRAWS = 256  # latent draws behind an estimate
-_LARGEST_VARIANCE = 3.0  # of the surrogate's log that counts
-_UNSEEN = 0.35  # expected draws below which a place is added to what their spread tells
-_ROUNDS = 3  # trials after which the fit is as it is
-_GOOD = 0.8  # relative ESS of a trial after which nothing better is looked for
-_ENOUGH = 0.15  # relative ESS at which the ladder needs one step
 _CESS = 0.6
-_MOVES = 3
-_LONGEST = 24  # steps of a ladder
-_TAIL = 0.7  # Pareto shape above which an error bar is doubtful
 
 
 class LooksAt(EvidenceAt, Protocol):
@@ -99,7 +75,7 @@ class ThetaPilot(NamedTuple):
     notes: list[str]
     warnings: list[Message]
 
-    def unseen(self, m: int) -> float:
+    def unseen(self, m: int, *, unseen: float = 0.35) -> float:
         r"""Relative variance that ``m`` draws may not show: of places too rare for them.
 
         A place of mass l/m is visited k times, which is Poisson: of the variance l v/m² that
@@ -107,10 +83,12 @@ class ThetaPilot(NamedTuple):
         With a part U of it added, the mean square of z is
         :math:`\sum_k e^{-l} l^k/k!\, (l - k)^2/(k + \min(U, l))`. Averaged over l from 0.1 to 10,
         evenly in its logarithm, this is 1.1 at U = 0.35.
+
+        ``unseen``: expected draws below which a place is added to what their spread tells.
         """
         mass, variance = self.doubt
         before = np.cumsum(mass) - mass
-        return float(np.clip(_UNSEEN / m - before, 0.0, mass) @ variance) / m
+        return float(np.clip(unseen / m - before, 0.0, mass) @ variance) / m
 
 
 class Fit(NamedTuple):
@@ -143,8 +121,11 @@ class Looks:
         self.theta = np.concatenate([self.theta, inside])
         self.seen += seen
 
-    def known(self) -> Known:
-        """Values and slopes. Where numbers fail it is low and flat, and counts little."""
+    def known(self, *, failed: float = 60.0) -> Known:
+        """Values and slopes. Where numbers fail it is low and flat, and counts little.
+
+        ``failed``: nats below the best as which a place without evidence counts.
+        """
         p, height = self.theta.shape[1], self.priors.log_density(self.theta)
         value = np.array([np.nan if one is None else one.log_z for one in self.seen])
         gradient = np.array([np.zeros(p) if one is None else one.gradient for one in self.seen])
@@ -155,21 +136,25 @@ class Looks:
                 "is the covariance positive definite there? pass a larger jitter to GPModel"
             )
         top = np.nanmax(value + height)
-        value[lost] = top - _FAILED - height[lost]
+        value[lost] = top - failed - height[lost]
         return Known(self.theta, value, gradient, top - value - height)
 
     def surrogate(
-        self, mean: Array, root: Array, knee: float = 20.0, step: float = 1e-4
-    ) -> Surrogate:
+        self, mean: Array, root: Array, knee: float = 20.0, step: float = 1e-4, *,
+        bottom: float = 60.0,
+    ) -> Surrogate:  # fmt: skip
         """Of what was seen, but for depths that no quadratic reaches; where that promises mass in
         one of these, of all that was seen, with the logarithms of depths beyond the ``knee``.
 
         In nats; of 10, 20, 40, 80 it takes the fewest looks at zero-inflated counts among those
         that are not too sure of themselves. The prior's slope is taken over a ``step``.
+
+        ``bottom``: nats below the best beyond which looks are left out as long as nothing is
+        amiss.
         """
         known, p = self.known(), self.theta.shape[1]
-        plain = Surrogate.fit(known.upper(_BOTTOM), mean, root)
-        deep, height = self.theta[known.depth >= _BOTTOM], self.priors.log_density
+        plain = Surrogate.fit(known.upper(bottom), mean, root)
+        deep, height = self.theta[known.depth >= bottom], self.priors.log_density
         if not len(deep):
             return plain
         top = float(np.max(known.value + height(self.theta)))
@@ -194,7 +179,9 @@ class Looks:
 
 def run_pilot(
     evidence: LooksAt, priors: Priors, centre: Array, sd: Array, rng: Generator, clock: Clock,
-    variance: float = 0.1, n_draws: int | None = None, others: Sequence[Array] = (),
+    variance: float = 0.1, n_draws: int | None = None, others: Sequence[Array] = (), *,
+    n_trial: int = 16, climbers: int = 64, most_draws: int = 256, rounds: int = 3,
+    good: float = 0.8, enough: float = 0.15, tail: float = 0.7,
 ) -> ThetaPilot:  # fmt: skip
     """A start that fits, from a first guess at it, and the ladder from there.
 
@@ -203,39 +190,44 @@ def run_pilot(
     Weights of this relative ``variance`` are good enough: a fifth of it is for the
     surrogate, a quarter for the latent draws behind an estimate, whose number is chosen where
     ``n_draws`` is None.
+
+    ``n_trial``: θ of a trial; ``climbers``: θ that climb a ladder; ``most_draws``: latent draws
+    behind an estimate; ``rounds``: trials after which the fit is as it is; ``good``: relative ESS
+    of a trial after which nothing better is looked for; ``enough``: relative ESS at which the
+    ladder needs one step; ``tail``: Pareto shape above which an error bar is doubtful.
     """
     sd = np.where(np.isfinite(sd) & (sd > 0), np.clip(sd, 0.01, 3.0), 1.0)
     looks = Looks(evidence, priors, clock, np.zeros((0, centre.size)))
     draws, misfit = n_draws or evidence.fewest, 0.2 * variance
     fit = explore(looks, [centre, *others], sd, rng, misfit)
-    for trial in range(_ROUNDS):
+    for trial in range(rounds):
         path = ThetaPath(looks.evidence_near(fit.root, draws), priors, fit.start)
-        cloud = try_out(path, _TRIAL, rng, clock)
+        cloud = try_out(path, n_trial, rng, clock)
         (ess, control), noise = worth_of(cloud), noise_of(cloud)
         wanted = draws
         if n_draws is None:
-            wanted = int(draws * np.clip(4.0 * noise / variance, 1.0, _MOST_DRAWS / draws))
-        if ess > _GOOD or trial == _ROUNDS - 1:
+            wanted = int(draws * np.clip(4.0 * noise / variance, 1.0, most_draws / draws))
+        if ess > good or trial == rounds - 1:
             break
         draws = wanted
         looks.at(cloud.theta)
-        fit = refined(looks, fit, rng, misfit, len(looks.seen) + _TRIAL)
+        fit = refined(looks, fit, rng, misfit, len(looks.seen) + n_trial)
     if wanted > draws:
         ess = 1.0 / (1.0 + max(1.0 / ess - 1.0 - noise, 0.0) + noise * draws / wanted)
         path = replace(path, evidence=looks.evidence_near(fit.root, wanted))
     worth = (
         f"EP's evidence at {len(looks.seen)} settings of the hyperparameters was interpolated; of "
-        f"what that draws, {_TRIAL} are worth"
+        f"what that draws, {n_trial} are worth"
     )
-    if ess < _ENOUGH:
-        plan = _climb(path, try_out(path, _CLIMBERS, rng, clock), fit.root, rng)
+    if ess < enough:
+        plan = _climb(path, try_out(path, climbers, rng, clock), fit.root, rng)
         steps = plan.betas.size
-        notes = [f"{worth} {ess * _TRIAL:.1f}: tempered over {steps} steps"]
+        notes = [f"{worth} {ess * n_trial:.1f}: tempered over {steps} steps"]
         nowhere = np.zeros(0), np.zeros(0)
         return ThetaPilot(path, fit.start, plan, _CESS / steps, nowhere, wanted, notes, [])
-    notes, warnings = [f"{worth} {ess * _TRIAL:.1f}: not tempered"], []
+    notes, warnings = [f"{worth} {ess * n_trial:.1f}: not tempered"], []
     shape = pareto_shape(np.sort(cloud.tilt[np.isfinite(cloud.tilt)]))
-    if ess < _GOOD and shape > _TAIL:
+    if ess < good and shape > tail:
         text = (
             f"the pilot's weights have a heavy tail (Pareto k = {shape:.2f}): the error bar may "
             "be too small; a prior that rules out what the data cannot tell helps"
@@ -254,14 +246,19 @@ def run_pilot(
 
 
 def explore(
-    looks: Looks, centres: Sequence[Array], sd: Array, rng: Generator, misfit: float
-) -> Fit:
-    """Look at the modes, beside them, and far away; then where most may be hidden."""
+    looks: Looks, centres: Sequence[Array], sd: Array, rng: Generator, misfit: float, *,
+    rare: float = 1e-4, near: float = 0.7,
+) -> Fit:  # fmt: skip
+    """Look at the modes, beside them, and far away; then where most may be hidden.
+
+    ``rare``: share of a prior's mass beyond the looks along one axis; ``near``: standard
+    deviations between the optimum and the looks beside it.
+    """
     p, centre = sd.size, centres[0]
     low, high = box(looks.priors, centre)
     net = qmc.Sobol(p, rng=rng).random_base2(int(np.ceil(np.log2(2 * p + 3))))
-    ends = [centre + np.diag(end - centre) for end in box(looks.priors, centre, _RARE)]
-    beside = [part for at in centres for part in (at[None], at + _NEAR * np.diag(sd))]
+    ends = [centre + np.diag(end - centre) for end in box(looks.priors, centre, rare)]
+    beside = [part for at in centres for part in (at[None], at + near * np.diag(sd))]
     looks.at(np.vstack([*beside, low + (high - low) * net, *ends]))
     k = len(centres)
     wide = StudentMixture(
@@ -273,8 +270,16 @@ def explore(
     return refined(looks, fit, rng, misfit, 20 + 18 * p * k)
 
 
-def refined(looks: Looks, fit: Fit, rng: Generator, misfit: float, most: int) -> Fit:
-    """Look until the surrogate is sure enough of itself; it is told when it was too sure."""
+def refined(
+    looks: Looks, fit: Fit, rng: Generator, misfit: float, most: int, *, rounding: float = 1e-4,
+    least_surprise: float = 0.2, most_surprise: float = 25.0,
+) -> Fit:  # fmt: skip
+    """Look until the surrogate is sure enough of itself; it is told when it was too sure.
+
+    ``rounding``: squared nats of rounding in a surrogate; ``least_surprise``: surprise, in the
+    surrogate's variances, below which nothing is amiss; ``most_surprise``: surprise, in its
+    variances, that counts at most.
+    """
     surprise = 1.0
     while len(looks.seen) < most and not looks.clock.stop():
         theta, left = next_looks(fit, rng, 1 + looks.theta.shape[1])
@@ -285,9 +290,9 @@ def refined(looks: Looks, fit: Fit, rng: Generator, misfit: float, most: int) ->
         known = looks.known()
         seen = known.depth[-len(theta) :] < _MATTERS
         if seen.any():
-            squares = (known.value[-len(theta) :] - mean)[seen] ** 2 / (variance[seen] + _ROUNDING)
-            surprise = 0.5 * (surprise + min(float(squares.mean()), _MOST_SURPRISE))
-        fit = fit_start(looks, fit.mean, fit.root, fit.wide, rng, max(surprise, _LEAST_SURPRISE))
+            squares = (known.value[-len(theta) :] - mean)[seen] ** 2 / (variance[seen] + rounding)
+            surprise = 0.5 * (surprise + min(float(squares.mean()), most_surprise))
+        fit = fit_start(looks, fit.mean, fit.root, fit.wide, rng, max(surprise, least_surprise))
     return fit
 
 
@@ -318,9 +323,14 @@ def try_out(path: ThetaPath, m: int, rng: Generator, clock: Clock) -> ThetaCloud
     return ThetaCloud(*map(np.concatenate, zip(*clouds, strict=True)))
 
 
-def box(priors: Priors, centre: Array, beyond: float = _BEYOND) -> tuple[Array, Array]:
-    """Where the priors have all their mass but ``beyond``, and not too far from ``centre``."""
-    t = np.linspace(-_FAR, _FAR, 1201)
+def box(
+    priors: Priors, centre: Array, beyond: float = 0.01, *, far: float = 6.0
+) -> tuple[Array, Array]:
+    """Where the priors have all their mass but ``beyond``, and not too far from ``centre``.
+
+    ``far``: distance of wide looks from the optimum, in standard deviations at most.
+    """
+    t = np.linspace(-far, far, 1201)
     ends = []
     for unit in np.eye(centre.size):
         density = priors.log_density(centre + t[:, None] * unit)
@@ -332,47 +342,58 @@ def box(priors: Priors, centre: Array, beyond: float = _BEYOND) -> tuple[Array, 
 
 def fit_start(
     looks: Looks, mean: Array, root: Array, wide: StudentMixture, rng: Generator,
-    surprise: float = 1.0,
+    surprise: float = 1.0, *, highest: float = 10.0, floor: float = 0.01, n_cloud: int = 2048,
+    per_island: int = 800, largest: int = 16384, fits: int = 6, fitting: float = 0.6,
 ) -> Fit:  # fmt: skip
     """A surrogate of what was seen, in these units, and a proposal that fits it.
 
     Its variances are larger by ``surprise``, the mean square of its last errors in their units.
+
+    ``highest``: nats that the evidence may exceed all that was seen by; ``floor``: share of the
+    proposal in a start; ``n_cloud``: draws that show a surrogate's mass; ``per_island``: draws of
+    a cloud, times its relative ESS, for an island; ``largest``: draws of a cloud at most;
+    ``fits``: mixtures in a row, at most; ``fitting``: relative ESS of a mixture that fits.
     """
     known, proposal = looks.known(), wide
     surrogate = looks.surrogate(mean, root)
     surrogate = replace(surrogate, scale=surrogate.scale * np.sqrt(surprise))
     height = known.value + looks.priors.log_density(known.theta)
-    ceiling = known.value.max() + _HIGHEST, height.max() + 1.0
+    ceiling = known.value.max() + highest, height.max() + 1.0
     start = SurrogateStart(looks.priors, surrogate, ceiling, wide)
-    for _ in range(_FITS):
+    for _ in range(fits):
         start = replace(start, proposal=proposal)
-        cloud = proposal.draw(rng, _CLOUD)[0]
+        cloud = proposal.draw(rng, n_cloud)[0]
         log_w = start.log_density(cloud) - proposal.log_density(cloud)
         weights = Weights(log_w)
         mean, root = moments(cloud, weights.relative, root)
-        if weights.ess > _FITTING:
+        if weights.ess > fitting:
             break
         proposal = mixture(cloud, weights.relative, mean, root, wide, rng)
     size = 2 ** int(
-        np.ceil(np.log2(np.clip(_SIZE / max(float(weights.ess), 1e-9), _SIZE, _LARGEST)))
+        np.ceil(np.log2(np.clip(per_island / max(float(weights.ess), 1e-9), per_island, largest)))
     )
-    start = replace(start, floor=float(weights.log_mean) + np.log(_FLOOR), size=size)
+    start = replace(start, floor=float(weights.log_mean) + np.log(floor), size=size)
     return Fit(start, surrogate, cloud, log_w, mean, root, wide)
 
 
 def mixture(
-    cloud: Array, w: Array, mean: Array, root: Array, wide: StudentMixture, rng: Generator
-) -> StudentMixture:
-    """Student-t's about groups of weighted draws, and a tenth of the ``wide`` ones."""
+    cloud: Array, w: Array, mean: Array, root: Array, wide: StudentMixture, rng: Generator, *,
+    components: int = 8, width: float = 0.3,
+) -> StudentMixture:  # fmt: skip
+    """Student-t's about groups of weighted draws, and a tenth of the ``wide`` ones.
+
+    ``components``: of a mixture, at most; ``width``: width of a component at least, in posterior
+    standard deviations.
+    """
     z = solve_triangular(root, (cloud - mean).T, lower=True).T
-    seeds = z[systematic(w, rng, _COMPONENTS)]
+    seeds = z[systematic(w, rng, components)]
     nearest = np.argmin(np.sum((z[:, None] - seeds) ** 2, axis=2), axis=1)
     parts = [(0.1 * share, *part) for share, *part in zip(*wide, strict=True)]
     for k in np.unique(nearest):
         own = np.where(nearest == k, w, 0.0)
         if own.sum() > 0.0:
             at = own @ z / own.sum()
-            cov = ((z - at).T * own) @ (z - at) / own.sum() + _WIDTH**2 * np.eye(at.size)
+            cov = ((z - at).T * own) @ (z - at) / own.sum() + width**2 * np.eye(at.size)
             part = mean + root @ at, root @ np.linalg.cholesky(cov)
             parts.append((0.9 * own.sum() / w.sum(), *part))
     return StudentMixture(*map(np.array, zip(*parts, strict=True)))
@@ -389,28 +410,36 @@ def moments(theta: Array, w: Array, otherwise: Array) -> tuple[Array, Array]:
     return mean, root if info == 0 else otherwise
 
 
-def doubts(fit: Fit, rng: Generator) -> tuple[Array, Array, Array, Array]:
-    """Places with their covariance under the surrogate, their masses and variances."""
-    heat = np.exp(_HEAT * (fit.log_w - fit.log_w.max()))
-    chosen = np.unique(systematic(heat, rng, _CANDIDATES))
+def doubts(
+    fit: Fit, rng: Generator, *, candidates: int = 384, power: float = 0.3
+) -> tuple[Array, Array, Array, Array]:
+    """Places with their covariance under the surrogate, their masses and variances.
+
+    ``candidates``: draws that may be looked at; ``power``: power of weights by which candidates
+    are chosen, since tails matter.
+    """
+    heat = np.exp(power * (fit.log_w - fit.log_w.max()))
+    chosen = np.unique(systematic(heat, rng, candidates))
     theta = fit.cloud[chosen]
     cov = fit.surrogate.covariance(theta)
-    w = np.exp((1.0 - _HEAT) * (fit.log_w[chosen] - fit.log_w.max()))
+    w = np.exp((1.0 - power) * (fit.log_w[chosen] - fit.log_w.max()))
     variance = np.diag(cov)
     return theta, cov, w / w.sum(), variance
 
 
-def hidden(fit: Fit, rng: Generator) -> tuple[Array, Array]:
+def hidden(fit: Fit, rng: Generator, *, largest_variance: float = 3.0) -> tuple[Array, Array]:
     r"""Masses of places under the start, and what an error of the surrogate adds to the relative
     variance of weights there, largest first: with an error :math:`\epsilon \sim N(0, v)`
 
     .. math:: c^2\, E(e^\epsilon - 1)^2 / \bar c^2,
 
     c being the weight expected, which is small where the start has more than the surrogate.
+
+    ``largest_variance``: variance of the surrogate's log that counts, at most.
     """
     theta, _, mass, variance = doubts(fit, rng)
     c = np.exp(fit.start.control(theta))
-    v = np.minimum(variance, _LARGEST_VARIANCE)
+    v = np.minimum(variance, largest_variance)
     spread = np.maximum(np.exp(2.0 * v) - 2.0 * np.exp(0.5 * v) + 1.0, 0.0)
     added = (c / (mass @ c)) ** 2 * spread
     order = np.argsort(-added)
@@ -452,17 +481,23 @@ def _one(path: ThetaPath, theta: Array, rng: Generator, stop: object) -> ThetaCl
     return path.at(theta[None], rng)
 
 
-def _climb(path: ThetaPath, cloud: ThetaCloud, otherwise: Array, rng: Generator) -> ThetaPlan:
-    """Climb once from ``cloud`` by conditional ESS, then keep ladder and walk as they are."""
+def _climb(
+    path: ThetaPath, cloud: ThetaCloud, otherwise: Array, rng: Generator, *, moves: int = 3,
+    most_steps: int = 24,
+) -> ThetaPlan:  # fmt: skip
+    """Climb once from ``cloud`` by conditional ESS, then keep ladder and walk as they are.
+
+    ``moves``: of a step of the ladder; ``most_steps``: steps of a ladder.
+    """
     betas: list[float] = []
     beta = 0.0
     while beta < 1.0:
-        longest = len(betas) == _LONGEST - 1
+        longest = len(betas) == most_steps - 1
         new = 1.0 if longest else ladders.next_beta(cloud.tilt, beta, _CESS)
         w = incremental(cloud.tilt, new - beta).relative
         _, root = moments(cloud.theta, w, otherwise)
         cloud, beta = take(cloud, systematic(w, rng)), new
         betas.append(beta)
-        for _ in range(_MOVES if beta < 1.0 else 0):
+        for _ in range(moves if beta < 1.0 else 0):
             cloud, _ = path.walk(rng, root, beta, cloud)
-    return ThetaPlan(np.array(betas), root, _MOVES)
+    return ThetaPlan(np.array(betas), root, moves)

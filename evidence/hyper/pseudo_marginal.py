@@ -19,9 +19,6 @@ from .at_theta import GuidedDraws, NoEvidence, guided_estimate
 from .fields import GPField
 from .states import Acceptance, Joint, JointState, StepSizes, metropolis
 
-_PILOT = 256
-_ROUNDING = 0.05  # nats of log Z_q: where the data are nearly noiseless it loses its digits
-
 
 def update(
     rng: Generator, target: Joint, state: JointState, sizes: StepSizes,
@@ -58,14 +55,24 @@ def update(
     return state, Acceptance(probability, failures)
 
 
-def estimate(rng: Generator, target: Joint, theta: Array, size: int) -> GuidedDraws:
-    """log Ẑ(θ) and the draws behind it."""
+def estimate(
+    rng: Generator, target: Joint, theta: Array, size: int, *, rounding: float = 0.05
+) -> GuidedDraws:
+    """log Ẑ(θ) and the draws behind it.
+
+    ``rounding``: nats of log Z_q: where the data are nearly noiseless it loses its digits.
+    """
     reference = cast(GPField, target.field).reference(theta)
-    return guided_estimate(reference, size, rng, _ROUNDING)
+    return guided_estimate(reference, size, rng, rounding)
 
 
-def _pilot(rng: Generator, target: Joint, theta: Array, bounds: tuple[int, int]) -> int:
-    """M at which the variance of log Ẑ is about ¼, within bounds, from where the chain starts."""
-    log_weights = estimate(rng, target, theta, _PILOT).log_weights
+def _pilot(
+    rng: Generator, target: Joint, theta: Array, bounds: tuple[int, int], *, pilot: int = 256
+) -> int:
+    """M at which the variance of log Ẑ is about ¼, within bounds, from where the chain starts.
+
+    ``pilot``: draws.
+    """
+    log_weights = estimate(rng, target, theta, pilot).log_weights
     weights = np.exp(log_weights - log_weights.max())
     return int(np.clip(4.0 * weights.var() / weights.mean() ** 2, *bounds))

@@ -35,34 +35,38 @@ from .parts import Parts
 
 Cap = Callable[[float], float]
 
-_INSIDE = 1e-3  # of a prior's mass beyond a net of points all over it
-_FEW_POINTS, _SHRUNK = 5, 4  # log2 of them, and effects that are tried small with the noise
-_DIGITS, _FURTHER = 1e-15, 30.0  # of the largest datum that are its last, and a noise above them
-_NOTHING = 1e-130  # the same where all data are zero: its square is a number
-_FAR, _DEAR = 1e6, 1e4  # a parameter that tells of widths; multiplications of a thousand looks
+_DIGITS = 1e-15  # of the largest datum that are its last
 
 
-def prior_net(priors: Priors, log2: int) -> Array:
-    """Natural values all over the prior."""
-    net = np.clip(qmc.Sobol(len(priors), rng=0).random_base2(log2), _INSIDE, 1.0 - _INSIDE)
+def prior_net(priors: Priors, log2: int, *, inside: float = 1e-3) -> Array:
+    """Natural values all over the prior.
+
+    ``inside``: share of a prior's mass beyond a net of points all over it.
+    """
+    net = np.clip(qmc.Sobol(len(priors), rng=0).random_base2(log2), inside, 1.0 - inside)
     every = zip(priors.natural() or (), net.T, strict=True)
     return np.column_stack([prior.ppf(u) for prior, u in every])
 
 
 def check_scatter(
     heights: Callable[[Array], Array], priors: Priors, noise: int, effects: Indices,
-    largest: float, value: Callable[[float], float] = float,
+    largest: float, value: Callable[[float], float] = float, *, few_points: int = 5,
+    shrunk: int = 4, above: float = 30.0, nothing: float = 1e-130,
 ) -> None:  # fmt: skip
     """No evidence where noise, and any of the effects, may shrink to the digits of data.
 
     ``heights`` are log densities over the line for rows of natural values; ``value`` is that of
     the parameter number ``noise`` at which the noise is as small.
+
+    ``few_points``: log2 of points; ``shrunk``: effects that are tried small with the noise;
+    ``above``: factor of a noise above the last digits; ``nothing``: the smallest noise where all
+    data are zero, whose square is a number.
     """
-    net, least = prior_net(priors, _FEW_POINTS), largest * _DIGITS or _NOTHING
-    best, effects = heights(net).max(), effects[:_SHRUNK]
+    net, least = prior_net(priors, few_points), largest * _DIGITS or nothing
+    best, effects = heights(net).max(), effects[:shrunk]
     for some in itertools.product((False, True), repeat=effects.size):
         small, further = net.copy(), net.copy()
-        for rows, s in ((small, least), (further, _FURTHER * least)):
+        for rows, s in ((small, least), (further, above * least)):
             rows[:, effects[list(some)]] = s
             rows[:, noise] = value(s)
         top = (height := heights(small)).argmax()
@@ -81,13 +85,16 @@ def check_scatter(
 
 
 def check_peaks(
-    model: SparseModel, priors: Priors, parts: Parts, accurate: float = 1e-6, rise: float = 0.5
-) -> None:
+    model: SparseModel, priors: Priors, parts: Parts, accurate: float = 1e-6, rise: float = 0.5, *,
+    wide: float = 1e6,
+) -> None:  # fmt: skip
     """The same where every datum's likelihood is as a Gaussian about its peak, whose width
     vanishes by a power of a parameter that is free.
 
     At a width that is ``accurate`` log p at the peak is more than rounding. It rises by at least
     half of what the log of the width falls by: a peak gets no higher with a Student-t's df.
+
+    ``wide``: a parameter that tells of widths.
     """
     likelihood = model.likelihood
     if model.n_predictors > 1 or not (likelihood.log_concave or likelihood.unimodal):
@@ -96,7 +103,7 @@ def check_peaks(
     effects = np.flatnonzero((parts.free < parts.n_kernel) & positive)
     for noise in np.flatnonzero(parts.free >= parts.n_kernel):
         name = scalars(model.likelihood)[parts.free[noise] - parts.n_kernel]
-        for far in (1.0 / _FAR, _FAR):
+        for far in (1.0 / wide, wide):
             near, width = _width(model, {name: far}), _width(model, {name: far**1.5})
             if not 0.0 < width < 0.9 * near < math.inf:
                 continue
@@ -136,17 +143,21 @@ def _top(model: SparseModel, at: Array, own: dict[str, float]) -> float:
 
 
 def _heights(
-    model: SparseModel, priors: Priors, parts: Parts, at: Array, name: str, cap: Cap
-) -> Callable[[Array], Array] | None:
+    model: SparseModel, priors: Priors, parts: Parts, at: Array, name: str, cap: Cap, *,
+    dear: float = 1e4,
+) -> Callable[[Array], Array] | None:  # fmt: skip
     """Log densities over the line where all likelihoods are Gaussian about these peaks, as high
     as the width that is left is small once it is below what the parameter called ``name`` has at
-    its cap; None where a datum has none, without a closed form, or where a look takes long."""
+    its cap; None where a datum has none, without a closed form, or where a look takes long.
+
+    ``dear``: multiplications of a thousand looks.
+    """
     normal, n = copy.copy(model), parts.n_kernel
     normal.likelihood, normal.y, normal.theta = Gaussian(), at, Gaussian().theta(at)
     standing = np.append(parts.standing[:n], 1.0)
     all_of = parts._replace(standing=standing, free=np.arange(n + 1))
     evidence = grouped_evidence(normal, all_of) if np.isfinite(at).all() else None
-    if evidence is None or evidence.cost > _DEAR:
+    if evidence is None or evidence.cost > dear:
         return None
 
     def heights(rows: Array) -> Array:

@@ -28,13 +28,6 @@ from .at_theta import NoEvidence, check_digits
 #: EP at θ (all logs), from these sites if given, to this tolerance; or :class:`.NoEvidence`
 EPAt = Callable[[Array, Sites | None, float], GaussianReference]
 
-_EP_TOL = 1e-6  # while searching; the error of log Z is of the order of its square
-_NO_PROGRESS = 1e-11  # relative; log Z is rounded at about this
-_EDGE = 0.004  # kept from the edge of a support: gradients of priors are differences
-_AT_BOUND = 1e-3  # logs
-_CURVATURE_STEP = 3e-4
-_PRIOR_STEP = 1e-3
-
 
 class Evaluation(NamedTuple):
     """One row of the history; NaN where the point was rejected."""
@@ -77,6 +70,7 @@ class Search:
         self, ep_at: EPAt, free: Hyperparameters, moving: Indices, priors: Priors | None = None,
         tick: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
+        edge = 0.004  # kept from the edge of a support: gradients of priors are differences
         self.ep_at, self.moving, self.priors, self.tick = ep_at, moving, priors, tick
         self.lows = free.lows[moving]
         self.history: list[Evaluation] = []
@@ -87,11 +81,11 @@ class Search:
         if priors is not None:
             places = np.searchsorted(moving, priors.free)
             low, high = self.bounds[places].T
-            inside = priors.support() + np.array([_EDGE, -_EDGE])
+            inside = priors.support() + np.array([edge, -edge])
             clipped = np.maximum(low, inside[:, 0]), np.minimum(high, inside[:, 1])
             self.bounds[places] = np.column_stack(clipped)
 
-    def evaluate(self, theta: Array, start: Sites | None, tol: float = _EP_TOL) -> SearchPoint:
+    def evaluate(self, theta: Array, start: Sites | None, tol: float = 1e-6) -> SearchPoint:
         """The objective at ``theta``, or :class:`.NoEvidence`."""
         reference = self.ep_at(theta, start, tol)
         if not reference.converged:
@@ -106,15 +100,21 @@ class Search:
             raise NoEvidence("log Z, a prior, or a gradient is not finite")
         return SearchPoint(theta.copy(), value, gradient[self.moving], reference)
 
-    def run(self, restart: int, start: Array, max_iterations: int, tol: float) -> None:
-        """L-BFGS-B from one start."""
+    def run(
+        self, restart: int, start: Array, max_iterations: int, tol: float, *,
+        no_progress: float = 1e-11,
+    ) -> None:  # fmt: skip
+        """L-BFGS-B from one start.
+
+        ``no_progress``: relative change at which log Z is rounded.
+        """
         try:
             descent = _Descent(self, restart, self.recorded(restart, start, None))
         except NoEvidence as failure:
             message = f"rejected at its start: {failure}"
             self.ends.append(SearchEnd(restart, start, np.nan, np.nan, 0, False, message))
             return
-        options = {"maxiter": max_iterations, "gtol": tol / descent.scale, "ftol": _NO_PROGRESS}
+        options = {"maxiter": max_iterations, "gtol": tol / descent.scale, "ftol": no_progress}
         try:
             end = minimize(
                 descent, start[self.moving], jac=True, method="L-BFGS-B", bounds=self.bounds,
@@ -152,15 +152,20 @@ class Search:
         x = point.theta[self.moving]
         return float(np.abs(np.clip(x + point.gradient, *self.bounds.T) - x).max())
 
-    def at_bounds(self, theta: Array) -> Flags:
-        """Which of those that move are at a bound."""
-        return np.min(np.abs(self.bounds - theta[self.moving, None]), axis=1) < _AT_BOUND
+    def at_bounds(self, theta: Array, *, at_bound: float = 1e-3) -> Flags:
+        """Which of those that move are at a bound.
 
-    def standard_errors(self) -> Array:
+        ``at_bound``: logs.
+        """
+        return np.min(np.abs(self.bounds - theta[self.moving, None]), axis=1) < at_bound
+
+    def standard_errors(self, *, curvature_step: float = 3e-4) -> Array:
         """Of the logs that moved, from the curvature at the best point; NaN where there is none.
 
         The Hessian is the forward difference of the exact gradient, made symmetric; steps
         point inwards where a bound is near. Hyperparameters at a bound are left out.
+
+        ``curvature_step``: logs between gradients.
         """
         assert self.best is not None
         errors = np.full(self.moving.size, np.nan)
@@ -171,8 +176,8 @@ class Search:
             for k, p in enumerate(among):
                 self.tick(f"curvature {k + 1} of {among.size}")
                 theta = top.theta.copy()
-                room = self.bounds[p, 1] - theta[self.moving[p]] > _CURVATURE_STEP
-                step = _CURVATURE_STEP if room else -_CURVATURE_STEP
+                room = self.bounds[p, 1] - theta[self.moving[p]] > curvature_step
+                step = curvature_step if room else -curvature_step
                 theta[self.moving[p]] += step
                 near = self.evaluate(theta, top.reference.sites, tol=1e-9)
                 rows[k] = (top.gradient - near.gradient)[among] / step
@@ -219,11 +224,14 @@ class _Descent:
         return SearchEnd(self.restart, theta, reference.logz, objective, n, converged, message)
 
 
-def _log_density(priors: Priors, theta: Array) -> tuple[float, Array]:
-    """Log density of the priors and its gradient, by a difference of fourth order."""
+def _log_density(priors: Priors, theta: Array, *, prior_step: float = 1e-3) -> tuple[float, Array]:
+    """Log density of the priors and its gradient, by a difference of fourth order.
+
+    ``prior_step``: logs between values of a prior.
+    """
     steps = np.array([-2.0, -1.0, 1.0, 2.0])
-    around = theta + _PRIOR_STEP * steps[:, None, None] * np.eye(theta.size)
+    around = theta + prior_step * steps[:, None, None] * np.eye(theta.size)
     with np.errstate(invalid="ignore"):
         values = priors.log_density(around)
-        slope = (values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / (12.0 * _PRIOR_STEP)
+        slope = (values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / (12.0 * prior_step)
     return float(priors.log_density(theta)), slope

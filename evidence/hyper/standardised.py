@@ -25,11 +25,6 @@ from ..numerics.arrays import Array
 from .grouped import grouped_evidence
 from .parts import parts_of
 
-_LARGE, _RISE = (
-    (1e6, 1e9),
-    3.0,
-)  # ratios, and nats from one to the other that say no scatter is left
-
 
 class StandardisedEvidence:
     """log Z for rows of ratios :math:`\\sqrt{g}`, which are the standard deviations of effects in
@@ -68,11 +63,15 @@ class StandardisedEvidence:
         sigma = np.sqrt(S / chi2)[:, None]
         return np.hstack([ratios[:, : self.n] * sigma, sigma])
 
-    def check_scatter(self) -> None:
-        """No evidence where effects leave the data without scatter."""
+    def check_scatter(self, *, rise: float = 3.0) -> None:
+        """No evidence where effects leave the data without scatter.
+
+        ``rise``: nats from one ratio to the other that say no scatter is left.
+        """
+        ratios = (1e6, 1e9)  # ratios, and nats from one to the other that say no scatter is left
         for large in [*np.eye(self.n), np.ones(self.n)]:
-            low, high = self(np.where(large, np.array(_LARGE)[:, None], 1.0))
-            if not np.isfinite(high) or high > low + _RISE:
+            low, high = self(np.where(large, np.array(ratios)[:, None], 1.0))
+            if not np.isfinite(high) or high > low + rise:
                 raise InputError(
                     "y: the effects leave it without any scatter, and the evidence is infinite; "
                     "drop some of them"

@@ -14,8 +14,6 @@ from ..numerics.arrays import Array, Indices
 from .factors import CholeskyFactor
 from .fields import LatentField
 
-_WIDEST = 100.0
-
 
 class StepSizes(NamedTuple):
     """δ of the latent values, κ of the hyperparameters (a variance)."""
@@ -88,9 +86,9 @@ class Joint:
         x = self.field.mean + coloured(factors, white)
         return JointState(theta, self.log_prior(theta), x, *self.field.loglik(x, theta), factors)
 
-    def log_prior(self, theta: Array) -> float:
+    def log_prior(self, theta: Array, *, widest: float = 100.0) -> float:
         """log p(θ), -inf where exp(θ) and its square leave the range of numbers."""
-        if np.abs(theta).max() > _WIDEST:
+        if np.abs(theta).max() > widest:
             return -np.inf
         return float(self.priors.log_density(theta[self.priors.free]))
 

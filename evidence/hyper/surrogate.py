@@ -23,9 +23,6 @@ from scipy.linalg import LinAlgError, cho_factor, solve_triangular
 
 from ..numerics.arrays import Array
 
-_LENGTHS = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)  # in posterior standard deviations
-_NOISE = 1e-4  # of a value, relative to a
-
 
 class Known(NamedTuple):
     """Where the evidence has been computed: θ (n, P), log Z, gradients, nats below the top."""
@@ -65,16 +62,22 @@ class Surrogate:
     weights: Array
 
     @classmethod
-    def fit(cls, known: Known, centre: Array, root: Array, deep: float = 10.0) -> Surrogate:
+    def fit(
+        cls, known: Known, centre: Array, root: Array, deep: float = 10.0, *, jitter: float = 1e-4
+    ) -> Surrogate:
         """The one of largest restricted likelihood; ``deep`` are nats below the largest value at
-        which there is a hundredth of noise more."""
+        which there is a hundredth of noise more.
+
+        ``jitter``: noise of a value, relative to a.
+        """
+        lengths = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)  # in posterior standard deviations
         z = solve_triangular(root, (known.theta - centre).T, lower=True).T
         y = np.concatenate([known.value, (known.gradient @ root).T.ravel()])
-        noise = (_NOISE + 0.01 * (known.depth / deep) ** 4) ** 2
+        noise = (jitter + 0.01 * (known.depth / deep) ** 4) ** 2
         noise = np.tile(noise, 1 + z.shape[1])
         basis = _basis(z, slopes=True)
         fits = []
-        for length in _LENGTHS:
+        for length in lengths:
             cov = _covariance(z, z, length, slopes=True)
             cov.flat[:: len(cov) + 1] += noise
             try:
