@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     from ..models.likelihoods.base import Likelihood
 
-_MOST = 1024  # models, an hour's work or more
-_SETTINGS = 48  # of hyperparameters that effects are averaged over, of all models together
-
 
 @also(family="likelihood")
 def all_submodels(
@@ -113,16 +110,19 @@ def all_submodels(
     return told(replace(found, inclusion=table, effects=_averaged(found)))
 
 
-def _marginal(owners: Sequence[str]) -> list[frozenset[str]]:
-    """Sets of terms that have, with an interaction, all of its parts that there are."""
+def _marginal(owners: Sequence[str], *, most: int = 1024) -> list[frozenset[str]]:
+    """Sets of terms that have, with an interaction, all of its parts that there are.
+
+    ``most``: models, an hour's work or more.
+    """
     each = {owner: {p for _, p in split(owner, ":")} for owner in owners if owner != "Intercept"}
     found = [frozenset[str]()]
     for owner, own in sorted(each.items(), key=lambda item: len(item[1])):
         parents = {other for other, some in each.items() if some < own}
         found += [some | {owner} for some in found if parents <= some]
-        if len(found) > _MOST:
+        if len(found) > most:
             raise InputError(
-                f"formula: its {len(each)} terms have more than {_MOST} submodels; leave out "
+                f"formula: its {len(each)} terms have more than {most} submodels; leave out "
                 "terms, or compare chosen formulas with ev.compare"
             )
     return found
@@ -140,13 +140,16 @@ def _written(formula: str, parts: Parts, spelt: Mapping[str, str], some: frozens
     return f"{formula.split('~')[0].strip()} ~ {' + '.join(terms)}"
 
 
-def _averaged(found: Submodels) -> DataFrame:
-    """Effects over the models that have them."""
+def _averaged(found: Submodels, *, settings: int = 48) -> DataFrame:
+    """Effects over the models that have them.
+
+    ``settings``: of hyperparameters that effects are averaged over, of all models together.
+    """
     every = []
     for name, result in found.results.items():
         p = float(found.table.probability[name])
         known = result if isinstance(result, IntegratedEvidence) else None
-        own = summarise(found.models[name], known, max_draws=max(1, round(_SETTINGS * p))).table
+        own = summarise(found.models[name], known, max_draws=max(1, round(settings * p))).table
         every.append(own.assign(p=p))
     rows = {}
     for name in dict.fromkeys(label for own in every for label in own.index):

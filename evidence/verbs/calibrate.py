@@ -51,7 +51,6 @@ from .estimate import log_evidence
 from .integrate import fits_over_theta
 from .simulate import from_prior, log_likelihood, ranked
 
-_DRAWS = 20  # of prior and posterior for each data set; of hyperparameters each costs a fit by EP
 _MOST = 10**6  # data sets
 Made = GPModel | SparseModel | PredictorsModel | Callable[..., Any]
 _Generators = Callable[..., Any] | Mapping[str, Callable[..., Any]] | None
@@ -243,11 +242,16 @@ def one_data_set(
     return Piece(k, np.array([result.logz for result in results]), truth, prior, posterior)
 
 
-def _posterior(model: Any, result: EvidenceResult, rng: np.random.Generator) -> Array:
-    """Draws of what is ranked, (draws, numbers); none where there are none."""
+def _posterior(
+    model: Any, result: EvidenceResult, rng: np.random.Generator, *, draws: int = 20
+) -> Array:
+    """Draws of what is ranked, (draws, numbers); none where there are none.
+
+    ``draws``: of prior and posterior for each data set; of hyperparameters each costs a fit by EP.
+    """
     where = ranked(model)[1]
     if isinstance(result, IntegratedEvidence) and len(result.theta):
-        fits, free = fits_over_theta(model, result, _DRAWS), model.priors.free
+        fits, free = fits_over_theta(model, result, draws), model.priors.free
         rows = []
         for q in fits:
             own = rng.normal(q.mean[where], q.var[where] ** 0.5)
@@ -260,7 +264,7 @@ def _posterior(model: Any, result: EvidenceResult, rng: np.random.Generator) -> 
         return np.array(rows)
     if not len(result.samples) or model.prior is None:
         return np.zeros((0, 0))
-    x = result.samples[np.linspace(0, len(result.samples) - 1, _DRAWS).astype(int)]
+    x = result.samples[np.linspace(0, len(result.samples) - 1, draws).astype(int)]
     log_p = [[log_likelihood(model, one)] for one in x] if hasattr(model, "y") else x[:, :0]
     return np.hstack([x[:, where], log_p])
 

@@ -36,13 +36,8 @@ from ..statistics.diagnostics import rhat
 from ..statistics.psis import LIMIT
 from .compare import density_of
 
-_CHUNK = 1000  # rows that log_density is called with
 _LEAST = 8  # draws in a chain, half of which tell something about mixing
-_FLAT = 1e-12  # of the correlations' largest eigenvalue: no dimension of its own
-_PER_NUMBER, _FEWEST = 2.0, 50.0  # effective draws in a half, for each parameter and in all
-_AGREE = 1.01  # the largest R-hat of chains that have met
-_APART = 6.0  # standard errors between draws and log density
-_MORE = 4.0  # times as many, in a note on what would lower the error
+_FEWEST = 50.0  # effective draws in a half
 
 
 @hinted
@@ -179,7 +174,8 @@ class _Target:
         self.calls = self.nans = 0
 
     def __call__(self, x: Array) -> Array:
-        pieces = [x[i : i + _CHUNK] for i in range(0, len(x), _CHUNK)]
+        chunk = 1000  # rows that log_density is called with
+        pieces = [x[i : i + chunk] for i in range(0, len(x), chunk)]
         values = []
         for value in self.map(self.function, pieces):
             values.append(value)
@@ -280,8 +276,11 @@ def _unbounded(chains: Chains, change: Bounded | None) -> Array:
 # -- what could be wrong ----------------------------------------------------------------------
 
 
-def _check(x: Array, names: Sequence[str]) -> None:
-    """Draws that a proposal can be fitted to."""
+def _check(x: Array, names: Sequence[str], *, flat: float = 1e-12) -> None:
+    """Draws that a proposal can be fitted to.
+
+    ``flat``: share of the correlations' largest eigenvalue that is no dimension of its own.
+    """
     chains, n, d = x.shape
     if n < _LEAST or chains * (n // 2) < d + 2:
         raise InputError(
@@ -297,7 +296,7 @@ def _check(x: Array, names: Sequence[str]) -> None:
             raise InputError(f"draws of {name} never change; leave constants out")
         z = (half - half.mean(axis=0)) / sd
         value, vector = np.linalg.eigh(z.T @ z / len(z))
-        if value[0] < _FLAT * value[-1]:
+        if value[0] < flat * value[-1]:
             involved = np.flatnonzero(np.abs(vector[:, 0]) > 0.1)[:4]
             raise InputError(
                 f"draws of {', '.join(names[i] for i in involved)} determine each other; leave "
@@ -315,12 +314,17 @@ def _check_density(log_p: Array) -> None:
         )
 
 
-def _about_draws(x: Array, names: Sequence[str]) -> Iterator[Message]:
+def _about_draws(
+    x: Array, names: Sequence[str], *, per_number: float = 2.0, agree: float = 1.01
+) -> Iterator[Message]:
+    """``per_number``: effective draws in a half, for each parameter; ``agree``: the largest R-hat
+    of chains that have met.
+    """
     r, n = np.nan_to_num(rhat(x)), worth(x)
-    if r.max() > _AGREE:
+    if r.max() > agree:
         text = f"the chains disagree: R-hat {r.max():.3f} ({names[int(r.argmax())]})"
         yield Message("chains-disagree", text)
-    least, needed = float(np.nanmin(n)), max(_FEWEST, _PER_NUMBER * x.shape[2])
+    least, needed = float(np.nanmin(n)), max(_FEWEST, per_number * x.shape[2])
     if least < needed:
         text = (
             f"few draws: a half of them is worth {least:.0f} independent ones "
@@ -333,7 +337,8 @@ def _about_draws(x: Array, names: Sequence[str]) -> Iterator[Message]:
         yield Message("axes-swapped", text)
 
 
-def _about_fit(fit: CrossFit, names: Sequence[str]) -> Iterator[Message]:
+def _about_fit(fit: CrossFit, names: Sequence[str], *, apart: float = 6.0) -> Iterator[Message]:
+    """``apart``: standard errors between draws and log density."""
     shape = max(half.bridge.shape for half in fit.halves)
     if shape > LIMIT:
         text = (
@@ -343,7 +348,7 @@ def _about_fit(fit: CrossFit, names: Sequence[str]) -> Iterator[Message]:
         yield Message("heavy-tail", text)
     clear = [half.gaps for half in fit.halves if half.bridge.fewest > _FEWEST]
     gaps = np.array(clear or [np.zeros((3, len(names)))])
-    if np.abs(gaps).max() > _APART:
+    if np.abs(gaps).max() > apart:
         _, kind, i = map(int, np.unravel_index(np.abs(gaps).argmax(), gaps.shape))
         what = (f"the mean of {names[i]}", f"the spread of {names[i]}", "the mean log density")
         text = (
@@ -373,8 +378,10 @@ def _about_limits(fit: CrossFit, x: Array, names: Sequence[str]) -> list[Message
 
 
 def _result(
-    fit: CrossFit, x: Array, settings: dict[str, Any], warnings: list[Message], seconds: float
-) -> BridgeEvidence:
+    fit: CrossFit, x: Array, settings: dict[str, Any], warnings: list[Message], seconds: float, *,
+    factor: float = 4.0,
+) -> BridgeEvidence:  # fmt: skip
+    """``factor``: times as many draws, in a note on what would lower the error."""
     bridges = [half.bridge for half in fit.halves]
     shapes = np.array([one.shapes for one in bridges])
     columns = {
@@ -388,9 +395,9 @@ def _result(
     se = fit.se
     words = ("first half", "second half")
     rows = [Estimate(w, b.logz, b.se, seconds) for w, b in zip(words, bridges, strict=True)]
-    more = [fit.se_with(*times) for times in ((1.0, _MORE), (_MORE, 1.0))]
+    more = [fit.se_with(*times) for times in ((1.0, factor), (factor, 1.0))]
     note = (
-        f"with {_MORE:g} times n_proposal logz_se would be about {more[0]:.2g}, with {_MORE:g} "
+        f"with {factor:g} times n_proposal logz_se would be about {more[0]:.2g}, with {factor:g} "
         f"times the draws {more[1]:.2g}"
     )
     sides = zip(*(half.log_weights for half in fit.halves), strict=True)

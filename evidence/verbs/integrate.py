@@ -57,18 +57,12 @@ from .optimise import optimise
 if TYPE_CHECKING:
     from ._options import Effort
 
-_SETTINGS = 48  # of hyperparameters that a prediction or a summary averages over
 _LARGEST = 512  # θ of an island
-_UNSEEN = 0.2  # of the target's square, that the spread of islands may not show: NEAR allows it
-_SMALL = 1e6  # multiplications of a small model's EP, a millisecond
-_CLIMBING, _MOST_STARTS = 8e6, 6  # of EP, that decide how often one climbs, and how often at most
-_APART, _MATTERS = 0.5, 10.0  # logs between modes, and nats below the best of one that counts
 #: of the search, which an integral over all of the prior leaves behind
 _OF_SEARCH = {
     "at-bound", "found-once", "no-curvature", "restarts-disagree", "several-fixed-points",
     "starts-failed", "stopped-early",
 }  # fmt: skip
-_FITTING = 0.8  # relative ESS of islands from which on the surrogate itself makes draws of θ
 
 
 @hinted
@@ -249,8 +243,16 @@ def _begun(
     return start, pilot
 
 
-def _run_islands(call: Call, model: Described, pilot: ThetaPilot, progress: Progress) -> _Islands:
-    """Islands over θ, as large as the pilot says."""
+def _run_islands(
+    call: Call, model: Described, pilot: ThetaPilot, progress: Progress, *,
+    hidden_share: float = 0.2, fitting: float = 0.8,
+) -> _Islands:  # fmt: skip
+    """Islands over θ, as large as the pilot says.
+
+    ``hidden_share``: of the target's square, that the spread of islands may not show since
+    ``NEAR`` allows it; ``fitting``: relative ESS of islands from which on the surrogate itself
+    makes draws of θ.
+    """
     target, n_islands = call.target_se, call.n_islands
     problem = Problem(
         model, None, None, None, target, call.n_particles, n_islands,  # type: ignore[arg-type]
@@ -260,7 +262,7 @@ def _run_islands(call: Call, model: Described, pilot: ThetaPilot, progress: Prog
     size = call.n_particles or _particles(problem, 1.5 * (1.0 / pilot.ess - 1.0))
     if call.n_particles is None and target is not None:
         first = n_islands or FIRST
-        while size < _LARGEST and pilot.unseen(first * size) > _UNSEEN * target**2:
+        while size < _LARGEST and pilot.unseen(first * size) > hidden_share * target**2:
             size += 1 + size // 4
     islands = ThetaIslands(pilot.path, pilot.plan)
     job = Job(Loop.run, (islands,), {"n_particles": size})
@@ -270,7 +272,7 @@ def _run_islands(call: Call, model: Described, pilot: ThetaPilot, progress: Prog
     unseen = pilot.unseen(max(size * run.final.size, 1))
     outcome.doubts.append(Doubt(math.sqrt(unseen)))
     theta, ess = None, outcome.trace.get("ess", np.zeros(0))
-    if outcome.samples is not None and ess.size == 1 and ess[0] > _FITTING:
+    if outcome.samples is not None and ess.size == 1 and ess[0] > fitting:
         rng = np.random.default_rng(problem.child(3))
         theta = pilot.start.posterior(rng, len(outcome.samples))
     return _Islands(outcome, run, size, theta)
@@ -366,25 +368,41 @@ def _start(
     return _Start(guided, centre, sd, best.logz, best.name, warnings, optimum, others)
 
 
-def _further_starts(model: GPModel | SparseModel | PredictorsModel) -> int:
-    """From as many places a climb costs little."""
-    return int(min(_CLIMBING / (_SMALL + 10.0 * model.prior.work), _MOST_STARTS))
+def _further_starts(
+    model: GPModel | SparseModel | PredictorsModel, *, small: float = 1e6, climbing: float = 8e6,
+    most_starts: int = 6,
+) -> int:  # fmt: skip
+    """From as many places a climb costs little.
+
+    ``small``: multiplications of a small model's EP, a millisecond; ``climbing``: multiplications
+    of EP that decide how often one climbs; ``most_starts``: how often at most.
+    """
+    return int(min(climbing / (small + 10.0 * model.prior.work), most_starts))
 
 
-def _modes(theta: Iterable[Array], objective: Iterable[float], best: Array) -> list[Array]:
-    """Ends of climbs that are other modes and hold a part of the mass, the highest first."""
+def _modes(
+    theta: Iterable[Array], objective: Iterable[float], best: Array, *, apart: float = 0.5,
+    matters: float = 10.0,
+) -> list[Array]:  # fmt: skip
+    """Ends of climbs that are other modes and hold a part of the mass, the highest first.
+
+    ``apart``: logs between modes; ``matters``: nats below the best of a mode that counts.
+    """
     kept, ends = [best], sorted(zip(theta, objective, strict=True), key=lambda end: -end[1])
     for at, height in ends:
-        far = all(np.abs(at - other).max() > _APART for other in kept)
-        if far and height > ends[0][1] - _MATTERS:
+        far = all(np.abs(at - other).max() > apart for other in kept)
+        if far and height > ends[0][1] - matters:
             kept.append(at)
     return kept[1:]
 
 
 def fits_over_theta(
-    model: Described, result: IntegratedEvidence | HyperDraws, most: int
+    model: Described, result: IntegratedEvidence | HyperDraws, most: int, *, settings: int = 48
 ) -> Iterator[Any]:
-    """EP, of many classes Laplace, at up to ``most`` draws of the hyperparameters."""
+    """EP, of many classes Laplace, at up to ``most`` draws of the hyperparameters.
+
+    ``settings``: of hyperparameters that a prediction or a summary averages over.
+    """
     if not len(result.theta):
         why = "".join(f"; {warning}" for warning in result.warnings)
         raise InputError(f"posterior: this result has no draws of hyperparameters{why}")
@@ -395,7 +413,7 @@ def fits_over_theta(
     theta = model.hyperparameters.theta.copy()
     where = [model.hyperparameters.index(name) for name in result.names]
     draws = result.theta.reshape(-1, len(result.names))
-    chosen = np.linspace(0, len(draws) - 1, min(most, len(draws), _SETTINGS))
+    chosen = np.linspace(0, len(draws) - 1, min(most, len(draws), settings))
     sites = None
     for own in draws[chosen.round().astype(int)]:
         theta[where] = own

@@ -62,9 +62,7 @@ from .reference import fit_reference
 from .sample import sample
 from .sample_hyperparameters import sample_hyperparameters
 
-_NODES, _LEAST_NODES = 1000, 64  # that stand for a cavity in distribution functions
 _BLOCK = 1_000_000  # numbers at a time
-_PAIRS = 1_000_000  # of data, for which cavities are corrected
 
 
 class _View(NamedTuple):
@@ -270,15 +268,21 @@ def _by_cavities(
     return view._replace(warnings=tuple(warnings), logz=mixture.logz)
 
 
-def _at_gaussian(q: GaussianReference, count: int) -> tuple[Array, Array, Array, Array]:
-    """Log densities of every datum given all others, and given all; P(Y < y), P(Y ≤ y)."""
+def _at_gaussian(
+    q: GaussianReference, count: int, *, most_nodes: int = 1000, least_nodes: int = 64
+) -> tuple[Array, Array, Array, Array]:
+    """Log densities of every datum given all others, and given all; P(Y < y), P(Y ≤ y).
+
+    ``most_nodes``: that stand for a cavity in distribution functions; ``least_nodes``: the same
+    with many data.
+    """
     y, likelihood, (mean, var) = q.model.y, q.model.likelihood, q.predictors
     cavity = cavities(mean, var, q.sites.nu, q.sites.tau)
     log_p = likelihood.tilted(y, cavity.mean, cavity.var)[0]
     if q.name == "ep" and _is_corrected(q.model, count):
         log_p -= changes_of_others(q.model, q.gaussian, q.sites)
     ends = np.full((2, y.size if _has_cdf(likelihood) else 0), np.nan)
-    nodes = max(_NODES // count, _LEAST_NODES)
+    nodes = max(most_nodes // count, least_nodes)
     z = ndtri((np.arange(nodes)[:, None] + 0.5) / nodes)
     step = max(1, _BLOCK // nodes)
     for first in range(0, ends.shape[1], step):
@@ -294,9 +298,12 @@ def _at_gaussian(q: GaussianReference, count: int) -> tuple[Array, Array, Array,
     return np.where(cavity.ok, log_p, np.nan), fitted, *ends
 
 
-def _is_corrected(model: Described | LatentModel, count: int) -> bool:
-    """Whether pairs of data are few enough for ``count`` Gaussians."""
-    few = count * model.y.size**2 <= _PAIRS
+def _is_corrected(model: Described | LatentModel, count: int, *, pairs: int = 1_000_000) -> bool:
+    """Whether pairs of data are few enough for ``count`` Gaussians.
+
+    ``pairs``: of data, for which cavities are corrected.
+    """
+    few = count * model.y.size**2 <= pairs
     return few and model.likelihood.log_concave and model.likelihood.name != "gaussian"
 
 

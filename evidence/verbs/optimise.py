@@ -36,10 +36,7 @@ from ..numerics.threads import blas_for
 from ..results.optimum import Optimum
 from .estimate import log_evidence
 
-_TRIES = 10**5  # starts, more than anybody waits for
-_DRAWS = 200  # of a prior without quantiles, whose draws say where most of it is
 REACH = 10.0  # starts are drawn within this factor
-_ROWS = 1000  # of X, at most, for the typical distance
 
 
 @hinted
@@ -102,9 +99,10 @@ def optimise(
     >>> best.table.value.round(2).to_dict()
     {'length_scale': 0.92, 'likelihood__noise_std': 0.07}
     """
+    tries = 10**5  # starts, more than anybody waits for
     check_kind("model", model, GPModel, SparseModel, PredictorsModel)
     check_few(model)
-    check_count("n_restarts", n_restarts, 0, optional=False, below=_TRIES)
+    check_count("n_restarts", n_restarts, 0, optional=False, below=tries)
     check_count("max_iterations", max_iterations, 1, optional=False)
     check_positive("tol", tol, optional=False)
     free = model.hyperparameters
@@ -171,9 +169,12 @@ def _moving(free: Hyperparameters, constant: set[int], slack: float = 1e-9) -> I
 
 def _starts(
     model: GPModel | SparseModel | PredictorsModel, moving: Indices, priors: Priors | None,
-    n_restarts: int, rng: np.random.Generator,
+    n_restarts: int, rng: np.random.Generator, *, n_draws: int = 200,
 ) -> list[Array]:  # fmt: skip
-    """The model's own hyperparameters, then random ones."""
+    """The model's own hyperparameters, then random ones.
+
+    ``n_draws``: of a prior without quantiles, which say where most of it is.
+    """
     free = model.hyperparameters
     starts = [free.theta.copy()]
     if not n_restarts:
@@ -190,7 +191,7 @@ def _starts(
             if hasattr(distribution, "ppf"):
                 ends = distribution.ppf([0.05, 0.95])
             else:  # a class of the user's own
-                draws = distribution.rvs(size=_DRAWS, random_state=rng)
+                draws = distribution.rvs(size=n_draws, random_state=rng)
                 ends = np.quantile(draws, [0.05, 0.95])
             windows[i] = to_line(ends, free.lows[i])
     low, high = np.clip(windows, free.bounds[:, :1], free.bounds[:, 1:]).T
@@ -201,9 +202,12 @@ def _starts(
     return starts
 
 
-def _typical_distance(X: Array, name: str) -> float:
-    """Median distance between inputs; for one column of D, scaled to be comparable."""
-    rows = X[:: -(-len(X) // _ROWS)]
+def _typical_distance(X: Array, name: str, *, most_rows: int = 1000) -> float:
+    """Median distance between inputs; for one column of D, scaled to be comparable.
+
+    ``most_rows``: rows of X, at most, for the typical distance.
+    """
+    rows = X[:: -(-len(X) // most_rows)]
     scale = 1.0
     if name.endswith("]"):
         column = int(name[name.rindex("[") + 1 : -1])

@@ -18,10 +18,6 @@ from ..paths.families import fit_reference, make_path
 from ..paths.gp import TemperedPath
 from ..results.simulated import Simulated
 
-_PILOT, _ROUNDS = 128, 10  # particles and repetitions that find a step size
-_PATIENT = Pilot(max_moves=96)
-_FORGET = 10  # times a pilot's number of moves, which leave the tilt a correlation below 0.4
-
 
 @hinted
 @interruptible()
@@ -81,17 +77,24 @@ def posterior_draws(
         return path.parameters(spread(path, mover, simulated.x, n, n_moves or enough, seed))
 
 
-def settle(path: TemperedPath, move: Move, rng: np.random.Generator) -> tuple[Move, int]:
+def settle(
+    path: TemperedPath, move: Move, rng: np.random.Generator, *, pilot: int = 128,
+    rounds: int = 10, forget: int = 10,
+) -> tuple[Move, int]:  # fmt: skip
     """The move with a step size for β = 1, and a number of moves that forgets the start.
 
     Found on draws from the reference, so that what moves exact draws does not depend on them.
+
+    ``pilot``: particles that find a step size; ``rounds``: repetitions; ``forget``: times a
+    pilot's number of moves, which leave the tilt a correlation below 0.4.
     """
-    state, longest = move.init_reference(rng, path, _PILOT), 1
-    for _ in range(_ROUNDS):
+    patient = Pilot(max_moves=96)
+    state, longest = move.init_reference(rng, path, pilot), 1
+    for _ in range(rounds):
         check_interrupt()
-        state, move, n_moves, *_ = _PATIENT.settle(path, move, rng, 1.0, state)
+        state, move, n_moves, *_ = patient.settle(path, move, rng, 1.0, state)
         longest = max(longest, n_moves)
-    return move, _FORGET * longest
+    return move, forget * longest
 
 
 def spread(

@@ -32,12 +32,6 @@ if TYPE_CHECKING:
     from ..moves.base import Move
     from ._options import Reference
 
-_MANY = 100  # steps or draws of a chain from which on it is judged
-_STILL = 0.01  # acceptance
-_APART = 1.01  # R-hat of chains that agree, at most
-_EFFECTIVE = 100  # draws that each chain should be worth
-_WORST = 16  # coordinates that are judged by ranks
-
 
 @hinted
 def sample(
@@ -179,8 +173,14 @@ def _prepared(
     return base, doubts, jumps, path
 
 
-def _warnings(run: Chains, move: Move, draws: int, thin: int) -> Iterator[Message]:
-    """What went wrong while sampling."""
+def _warnings(
+    run: Chains, move: Move, draws: int, thin: int, *, many: int = 100, least: float = 0.01
+) -> Iterator[Message]:
+    """What went wrong while sampling.
+
+    ``many``: steps or draws of a chain from which on it is judged; ``least``: acceptance of a
+    chain that moves.
+    """
     chains, kept = run.tilt.shape
     if run.interrupted:
         text = f"stopped early: {kept} of {draws} draws per chain were recorded"
@@ -192,11 +192,11 @@ def _warnings(run: Chains, move: Move, draws: int, thin: int) -> Iterator[Messag
             f"{run.failures} of {total} proposals failed numerically and were rejected; "
             "a smaller step_size helps",
         )
-    still = np.flatnonzero(run.acceptance < _STILL) if kept * thin >= _MANY else np.zeros(0)
+    still = np.flatnonzero(run.acceptance < least) if kept * thin >= many else np.zeros(0)
     if still.size and move.target is not None:
         yield Message(
             "still-chain",
-            f"chain {', '.join(map(str, still))} hardly moved (less than {_STILL:.0%} of "
+            f"chain {', '.join(map(str, still))} hardly moved (less than {least:.0%} of "
             f"{total // chains} proposals were accepted): the step size of the others does not "
             "suit the place where it started; try another reference or a smaller step_size",
         )
@@ -211,41 +211,47 @@ def _warnings(run: Chains, move: Move, draws: int, thin: int) -> Iterator[Messag
         )
 
 
-def _doubts(run: Chains) -> Iterator[Message]:
-    """Whether chains agree and are long enough, by the limits of Vehtari et al. (2021)."""
+def _doubts(run: Chains, *, apart: float = 1.01, effective: int = 100) -> Iterator[Message]:
+    """Whether chains agree and are long enough, by the limits of Vehtari et al. (2021).
+
+    ``apart``: R-hat of chains that agree, at most; ``effective``: draws that each chain should be
+    worth.
+    """
     chains = len(run.tilt)
     judged = _judged(run)
     r = float(np.fmax.reduce(rhat(judged), initial=np.nan))
-    if r > _APART:
+    if r > apart:
         yield Message(
             "chains-disagree",
-            f"the chains do not agree, R-hat is {r:.3g} where {_APART} is the limit: more draws, "
+            f"the chains do not agree, R-hat is {r:.3g} where {apart} is the limit: more draws, "
             "a longer tune or another move are needed",
         )
     for place, worth in (("bulk", ess_bulk), ("tails", ess_tail)):
         ess = float(np.fmin.reduce(worth(judged), initial=np.nan))
-        if ess < _EFFECTIVE * chains:
+        if ess < effective * chains:
             yield Message(
                 "low-ess",
                 f"in the {place} draws of {chains} chains are worth {ess:.0f} independent ones "
                 f"(of the worst coordinate, by ranks), and should be worth "
-                f"{_EFFECTIVE * chains}: more draws are needed",
+                f"{effective * chains}: more draws are needed",
             )
 
 
-def _judged(run: Chains) -> NDArray[np.float64]:
+def _judged(run: Chains, *, worst: int = 16) -> NDArray[np.float64]:
     """The tilt and those coordinates whose halves of chains are furthest apart.
 
     Ranks of all would take longer than the draws. Where a chain is short of independent draws
     its halves differ, so those with the smallest effective sample size are among them.
+
+    ``worst``: coordinates that are judged by ranks.
     """
     chains, kept, n = run.x.shape
-    if n > _WORST and kept >= 4:
+    if n > worst and kept >= 4:
         halves = run.x[:, : kept // 2 * 2].reshape(2 * chains, kept // 2, n)
         within = halves.var(axis=1, ddof=1).mean(axis=0)
         between = halves.mean(axis=1).var(axis=0, ddof=1)
         ratio = np.divide(between, within, out=np.zeros(n), where=within > 0.0)
-        x = run.x[:, :, np.argsort(ratio)[-_WORST:]]
+        x = run.x[:, :, np.argsort(ratio)[-worst:]]
     else:
         x = run.x
     return np.concatenate([run.tilt[:, :, None], x], axis=2)

@@ -33,11 +33,6 @@ from ._call import Call, check_chains
 from .integrate import integrated_evidence, no_priors
 from .simulate import log_likelihood
 
-_RHAT = 1.1
-_SE = 0.1  # of the integral that draws come from
-_SETTINGS = 128  # of hyperparameters, for each chain
-_GUIDED = 32  # draws of latent values of which one is kept
-
 
 @hinted
 def sample_hyperparameters(
@@ -194,14 +189,19 @@ def _own_priors(
 
 
 def _from_integral(
-    model: SparseModel, priors: Mapping[str, Any] | None, fixed: Iterable[str],
-    draws: int, chains: int, keep: int | None, call: Call,
+    model: SparseModel, priors: Mapping[str, Any] | None, fixed: Iterable[str], draws: int,
+    chains: int, keep: int | None, call: Call, *, se: float = 0.1, settings: int = 128,
+    guided: int = 32,
 ) -> HyperDraws:  # fmt: skip
-    """Draws of θ that an integral over it left, and guided draws of latent values there."""
+    """Draws of θ that an integral over it left, and guided draws of latent values there.
+
+    ``se``: of the integral that draws come from; ``settings``: of hyperparameters, for each chain;
+    ``guided``: draws of latent values of which one is kept.
+    """
     call.begin()
     clock, seeds = call.clock, call.seed.spawn(chains + 1)
     integral = integrated_evidence(
-        model, priors, fixed=fixed, target_se=_SE, max_seconds=call.max_seconds,
+        model, priors, fixed=fixed, target_se=se, max_seconds=call.max_seconds,
         random_seed=np.random.default_rng(seeds[0]), progressbar=call.progressbar,
     )  # fmt: skip
     if len(integral.theta) < chains:
@@ -215,14 +215,14 @@ def _from_integral(
     with bar, compiling(shown), blas_for(model.n), interruptible(clock):
         for c, seed in enumerate(seeds[1:]):
             rng = np.random.default_rng(seed)
-            order = rng.permutation(len(integral.theta))[: min(_SETTINGS, draws)]
+            order = rng.permutation(len(integral.theta))[: min(settings, draws)]
             parts = np.array_split(np.arange(draws), len(order))
             for own, part in zip(integral.theta[order], parts, strict=True):
                 everything = model.hyperparameters.theta.copy()
                 everything[free] = own
                 reference = ep_at(model, everything, tol=1e-6)
                 for t in part:
-                    value = guided_estimate(reference, _GUIDED, rng, np.inf).pick(rng)
+                    value = guided_estimate(reference, guided, rng, np.inf).pick(rng)
                     theta[c, t], loglik[c, t] = own, log_likelihood(reference.model, value[0])
                     if t % stride == 0:
                         x[c, t // stride] = value[0]
@@ -254,8 +254,13 @@ def _stride(draws: int, keep: int | None, values: int, memory: float = 200e6) ->
     return math.ceil(draws / min(keep, draws))
 
 
-def _doubts(run: HyperDraws, scheme: Scheme, draws: int, thin: int) -> Iterator[Message]:
-    """What went wrong while sampling."""
+def _doubts(
+    run: HyperDraws, scheme: Scheme, draws: int, thin: int, *, rhat: float = 1.1
+) -> Iterator[Message]:
+    """What went wrong while sampling.
+
+    ``rhat``: R-hat of chains that agree, at most.
+    """
     chains, kept, _ = run.theta.shape
     if kept < draws:
         text = f"stopped early: {kept} of {draws} draws per chain were recorded"
@@ -273,7 +278,7 @@ def _doubts(run: HyperDraws, scheme: Scheme, draws: int, thin: int) -> Iterator[
     if not 0.4 * KAPPA_TARGET < theta < KAPPA_TARGET + 0.3:
         aim = f"far from the target {KAPPA_TARGET:.2f}; tune longer"
         yield Message("theta-acceptance", f"acceptance of hyperparameters is {theta:.2f}, {aim}")
-    unmixed = [name for name, value in zip(run.names, run.rhat, strict=True) if value > _RHAT]
+    unmixed = [name for name, value in zip(run.names, run.rhat, strict=True) if value > rhat]
     if unmixed:
         yield Message(
             "chains-disagree",

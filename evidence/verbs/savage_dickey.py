@@ -47,13 +47,6 @@ from ..results.hyper import IntegratedEvidence
 from .estimate import log_evidence
 from .integrate import fits_over_theta
 
-_SETTINGS = 48  # of hyperparameters, over which ratios are averaged
-_WIDTH = 0.35  # of the kernel, in standard deviations of the draws: of normal, t, skew and gamma
-# ones errors were 0.9 to 1.5 times what they said, from the middle out to the last half percent
-_BATCHES = 20  # of draws, one left out at a time
-_FEWEST = 10.0  # draws under the kernel, below which the point is out of reach
-_NARROW = 1e-6  # of its prior standard deviation, in which an effect is held
-
 
 @hinted
 def savage_dickey(
@@ -118,15 +111,18 @@ def savage_dickey(
 
 
 def _of_effect(
-    model: FormulaModel, result: EvidenceResult, name: str, point: float
+    model: FormulaModel, result: EvidenceResult, name: str, point: float, *, settings: int = 48
 ) -> tuple[tuple[float, float], FormulaModel] | None:
-    """Of a common effect, and the model where it is held; None of other names."""
+    """Of a common effect, and the model where it is held; None of other names.
+
+    ``settings``: of hyperparameters, over which ratios are averaged.
+    """
     for term in getattr(model, "terms", ()):
         if isinstance(term, Common) and not term.shown and name in term.labels:
             held = _held(model, term, term.labels.index(name), point)
             fits = [fit_reference(model, "ep")]
             if isinstance(result, IntegratedEvidence):
-                fits = list(fits_over_theta(model, result, _SETTINGS))
+                fits = list(fits_over_theta(model, result, settings))
             return evidence_ratio(held, fits), held
     return None
 
@@ -157,9 +153,14 @@ def _corrected(fit: GaussianReference | BlockReference) -> float:
     return math.nan if isinstance(fit, BlockReference) else fit.logz_corrected - fit.logz
 
 
-def _held(model: FormulaModel, term: Common, j: int, point: float) -> FormulaModel:
-    """The same model with one effect within a hair of the point."""
-    narrow = np.eye(term.sd.size)[j] / (_NARROW * term.sd[j])
+def _held(
+    model: FormulaModel, term: Common, j: int, point: float, *, share: float = 1e-6
+) -> FormulaModel:
+    """The same model with one effect within a hair of the point.
+
+    ``share``: of its prior standard deviation, in which an effect is held.
+    """
+    narrow = np.eye(term.sd.size)[j] / (share * term.sd[j])
     rows = np.vstack([term.white, narrow])
     mean = np.linalg.lstsq(rows, np.append(term.white @ term.mean, narrow[j] * point))[0]
     return with_effects(model, term, np.asarray(np.linalg.qr(rows, mode="r")), mean)
@@ -231,21 +232,29 @@ def _left_out(model: DensityModel, name: str, point: float) -> tuple[Distributio
     )  # fmt: skip
 
 
-def log_density_at(draws: Array, point: float) -> tuple[float, float]:
+def log_density_at(
+    draws: Array, point: float, *, bandwidth: float = 0.35, n_batches: int = 20,
+    fewest: float = 10.0,
+) -> tuple[float, float]:  # fmt: skip
     """log density of what is drawn at a point, and its standard error: the spread over batches,
     and what a wider kernel changes. NaN where few draws are near.
 
     >>> found, se = log_density_at(np.random.default_rng(0).standard_normal(4000), 1.0)
     >>> bool(abs(found - stats.norm.logpdf(1.0)) < 3.0 * se), bool(se < 0.1)
     (True, True)
+
+    ``bandwidth``: of the kernel, in standard deviations of the draws: of normal, t, skew and gamma
+    ones errors were 0.9 to 1.5 times what they said, from the middle out to the last half percent;
+    ``n_batches``: of draws, one left out at a time; ``fewest``: draws under the kernel, below
+    which the point is out of reach.
     """
-    t, width = draws - point, _WIDTH * draws.std()
-    if np.exp(-0.5 * (t / width) ** 2).sum() < _FEWEST:
+    t, width = draws - point, bandwidth * draws.std()
+    if np.exp(-0.5 * (t / width) ** 2).sum() < fewest:
         return math.nan, math.nan
     found = _fitted(t, width)
-    batches = np.array_split(np.arange(t.size), _BATCHES)
+    batches = np.array_split(np.arange(t.size), n_batches)
     left = np.array([_fitted(np.delete(t, batch), width) for batch in batches])
-    se = math.sqrt((_BATCHES - 1) * left.var())
+    se = math.sqrt((n_batches - 1) * left.var())
     return found, math.hypot(se, _fitted(t, math.sqrt(2.0) * width) - found)
 
 

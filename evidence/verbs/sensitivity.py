@@ -41,7 +41,6 @@ from ..results.sensitivity import Sensitivity
 from .integrate import fits_over_theta, integrated_evidence
 from .savage_dickey import evidence_ratio, log_mean, with_effects
 
-_FEW = 0.1  # relative effective sample size below which an integral is computed anew
 _SE = 0.05
 
 
@@ -157,8 +156,10 @@ def _models_of(result: EvidenceResult | Comparison) -> Any:
 
 
 def _of_hyperparameters(
-    model: FormulaModel, result: IntegratedEvidence, factors: Array, rng: np.random.Generator
-) -> Iterator[dict[str, Any]]:
+    model: FormulaModel, result: IntegratedEvidence, factors: Array, rng: np.random.Generator, *,
+    few: float = 0.1,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """``few``: relative effective sample size below which an integral is computed anew."""
     assert model.priors is not None
     for p, (name, prior) in enumerate(model.priors.items()):
         if not math.isnan(result.lows[p]):
@@ -169,7 +170,7 @@ def _of_hyperparameters(
             w = np.exp(log_ratio - log_ratio.max())
             ess = w.sum() ** 2 / (w @ w) / w.size
             row = {"prior": name, "factor": factor}
-            if ess > _FEW:
+            if ess > few:
                 change = math.log(w.mean()) + float(log_ratio.max())
                 se = math.sqrt(max(1.0 / ess - 1.0, 0.0) / w.size)
                 yield row | {"change": change, "se": se, "how": "draws"}

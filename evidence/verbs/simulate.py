@@ -26,7 +26,6 @@ from ..results.at_draws import AtDraws, Described
 from ..results.simulated import Simulated
 
 _RANKED = 4  # effects, latent values or parameters of a model
-_TRIES = 100  # draws of priors, of which extremes leave no model
 
 
 @hinted
@@ -72,11 +71,14 @@ def from_prior(model: object, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 @from_prior.register
-def _with_data(model: Described, rng: np.random.Generator) -> tuple[Array, Array]:
+def _with_data(
+    model: Described, rng: np.random.Generator, *, tries: int = 100
+) -> tuple[Array, Array]:
+    """``tries``: draws of priors, of which extremes leave no model."""
     where = ranked(model)[1]
     priors = {} if model.priors is None else dict(model.priors.items())
     lows = np.broadcast_to(np.nan if model.priors is None else model.priors.lows, len(priors))
-    for _ in range(_TRIES):
+    for _ in range(tries):
         values = [
             float(Flat(low).ppf(rng.random()) if isinstance(d, str) else d.rvs(random_state=rng))
             for d, low in zip(priors.values(), lows, strict=True)
@@ -87,7 +89,7 @@ def _with_data(model: Described, rng: np.random.Generator) -> tuple[Array, Array
             log_p = log_likelihood(drawn.model, drawn.x)
             return np.r_[to_line(values, lows), drawn.x[where], log_p], drawn.model.observed
     raise InputError(
-        f"model: of {_TRIES} draws from its prior none could be simulated: {model!r} is too wide"
+        f"model: of {tries} draws from its prior none could be simulated: {model!r} is too wide"
     )
 
 

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from ._options import Reference
 
 
-_MOST = 10**6  # seeds
-
-
 def sweep(
     model: Model,
     method: str | Sequence[str] = "smc",
@@ -78,6 +75,7 @@ def sweep(
     {'geometric(2)': -1.6, 'geometric(4)': -1.6}
     >>> ax = ev.plots.plot_logz_vs_time(frame)
     """
+    most = 10**6  # seeds
     from ..results.sweep import Sweep
 
     if isinstance(method, Mapping):
@@ -92,7 +90,7 @@ def sweep(
     for name in methods:
         check_choice("method", name, (*METHODS, *kind.reported))
     if isinstance(seeds, int | np.integer):
-        check_count("seeds", seeds, 1, below=_MOST)
+        check_count("seeds", seeds, 1, below=most)
         seeds = range(int(seeds))
     seeds = listed("seeds", seeds)
     columns, runs = [], []
