@@ -17,8 +17,6 @@ from .structures import choose
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
-_KERNEL_JITTER = 1e-6
-
 
 class CovarianceError(InputError):
     """The prior covariance is not positive definite."""
@@ -66,9 +64,13 @@ class Source(NamedTuple):
 
 
 def check_source(
-    X: object, n: int, kernel: object, K: object, jitter: float | None, structure: str = "dense"
-) -> Source:
-    """Exactly one of kernel and K; a kernel comes with inputs, one row for each of n data."""
+    X: object, n: int, kernel: object, K: object, jitter: float | None, structure: str = "dense",
+    *, kernel_jitter: float = 1e-6,
+) -> Source:  # fmt: skip
+    """Exactly one of kernel and K; a kernel comes with inputs, one row for each of n data.
+
+    ``kernel_jitter``: relative jitter of what a kernel says.
+    """
     inputs = None if X is None else check_inputs(X, n)
     if (kernel is None) == (K is None):
         raise InputError(
@@ -78,7 +80,7 @@ def check_source(
     if K is None and X is None:
         raise InputError("X is missing; a kernel needs the N x D inputs")
     structure = choose(structure, n, kernel, inputs)
-    usual = _KERNEL_JITTER if K is None and structure != "markov" else 0.0
+    usual = kernel_jitter if K is None and structure != "markov" else 0.0
     relative = usual if jitter is None else number("jitter", jitter, least=0.0)
     notes = () if kernel is None else tuple(notes_on_inputs(inputs, structure))
     return Source(inputs, relative, notes, structure)

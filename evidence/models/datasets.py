@@ -35,8 +35,6 @@ NAMES = (
 _PLACE = "EVIDENCE_DATA"
 _PARQUET = (".parquet", ".pq")
 _TEXT = {".csv": ",", ".tsv": "\t"}  #: and these with .gz
-_DEMO_COLUMNS = (22, 27)
-_DEMO_STEP = 2
 
 
 class Dataset(NamedTuple):
@@ -61,14 +59,16 @@ def load_demo() -> Dataset:
     >>> data.X.shape, sorted(set(data.y.tolist())), data.kernel
     ((285, 2), [-1, 1], '25.0 * RBF(0.5)')
     """
+    columns = (22, 27)
+    step = 2
     from sklearn.datasets import load_breast_cancer
 
     bunch = load_breast_cancer()
-    X = bunch.data[::_DEMO_STEP, _DEMO_COLUMNS]
-    features = tuple(str(bunch.feature_names[i]) for i in _DEMO_COLUMNS)
+    X = bunch.data[::step, columns]
+    features = tuple(str(bunch.feature_names[i]) for i in columns)
     return Dataset(
         X=standardise(X),
-        y=2 * bunch.target[::_DEMO_STEP].astype(int) - 1,
+        y=2 * bunch.target[::step].astype(int) - 1,
         features=features,
         name="breast cancer",
         description=(

@@ -18,11 +18,8 @@ from ..numerics.arrays import Array
 if TYPE_CHECKING:
     from .latent import LatentModel
 
-_STEP = 2e-3  # an error of h⁴/30, and rounding of log Z divided by h
-_STENCIL = ((-2, 1.0 / 12.0), (-1, -2.0 / 3.0), (1, 2.0 / 3.0), (2, -1.0 / 12.0))
 
-
-def numerical_gradient(model: LatentModel, q: Gaussian) -> Array:
+def numerical_gradient(model: LatentModel, q: Gaussian, *, step: float = 2e-3) -> Array:
     """Gradient of log Z_q at fixed sites in the logs of the prior's parameters.
 
     Parameters
@@ -31,22 +28,25 @@ def numerical_gradient(model: LatentModel, q: Gaussian) -> Array:
         Of which ``hyperparameters``, ``at`` and ``prior`` are asked.
     q : Gaussian
         Whose sites these are.
+
+    ``step``: makes an error of h⁴/30, and rounding of log Z divided by h.
     """
     free, c = model.hyperparameters, np.zeros(q.tau.size)
 
     def log_normaliser(theta: Array) -> float:
         return model.at(theta).prior.with_sites(q.nu, q.tau).log_normaliser(c)
 
-    return central(log_normaliser, free.theta, range(free.n_kernel), _STEP)
+    return central(log_normaliser, free.theta, range(free.n_kernel), step)
 
 
 def central(
     value: Callable[[Array], float], theta: Array, places: Sequence[int], step: float
 ) -> Array:
     """Derivatives at some places of theta, by differences of fourth order."""
+    stencil = ((-2, 1.0 / 12.0), (-1, -2.0 / 3.0), (1, 2.0 / 3.0), (2, -1.0 / 12.0))
     gradient = np.zeros(len(places))
     for k, p in enumerate(places):
-        for steps, weight in _STENCIL:
+        for steps, weight in stencil:
             moved = theta.copy()
             moved[p] += steps * step
             gradient[k] += weight / step * value(moved)

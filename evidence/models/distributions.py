@@ -51,9 +51,6 @@ class HalfT(stats.rv_continuous):
         return stats.t.isf(0.5 * q, df)
 
 
-_HALF_T = HalfT(a=0.0, name="halft")
-
-
 def from_text(name: str, text: str) -> stats.distributions.rv_frozen:
     """The distribution of scipy.stats that a text such as ``"norm(0, 2)"`` describes.
 
@@ -94,7 +91,8 @@ def _check_name(name: str) -> None:
 
 
 def _family(name: str) -> object:
-    return _HALF_T if name == "halft" else getattr(stats, name, None)
+    half_t = HalfT(a=0.0, name="halft")
+    return half_t if name == "halft" else getattr(stats, name, None)
 
 
 def _distribution(told: str, call: ast.expr) -> stats.distributions.rv_frozen:

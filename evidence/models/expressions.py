@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from ..messages import InputError
 
 LONGEST = 2000  # characters; what people write by hand has dozens
-_SHOWN = 60  # characters of it in a message
 
 
 @contextmanager
@@ -37,9 +36,12 @@ def check_length(argument: str, text: str, longest: int = LONGEST) -> None:
         raise InputError(f"{argument}: {len(text)} characters are too many (limit {longest})")
 
 
-def quoted(text: str) -> str:
-    """Text in a message, cut where it is long."""
-    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}…")
+def quoted(text: str, *, shown: int = 60) -> str:
+    """Text in a message, cut where it is long.
+
+    ``shown``: characters of it in a message.
+    """
+    return repr(text if len(text) <= shown else f"{text[: shown - 3]}…")
 
 
 def tree_of(text: str) -> ast.expr:

@@ -18,12 +18,12 @@ import numpy as np
 from ..gaussians.base import Prior
 from ..numerics.arrays import Array
 
-_DIGITS = 8
-_SMALL = 1e-3  # of the largest number in a row: there, and below, digits are lost to cancellation
 _POWERS = np.array([float(f"1e{k}") for k in range(300)])  # pow() differs between machines
 
 
-def rounded(values: object, unit: float | None = None) -> Array:
+def rounded(
+    values: object, unit: float | None = None, *, digits: int = 8, small: float = 1e-3
+) -> Array:
     """Numbers of which eight digits are left, the same where only later ones differ.
 
     Parameters
@@ -39,13 +39,16 @@ def rounded(values: object, unit: float | None = None) -> Array:
     True
     >>> rounded([[1.0, 0.123456789, 1e-17]]).tolist()
     [[1.0, 0.12345679, 0.0]]
+
+    ``digits``: that are kept; ``small``: share of the largest number in a row at which, and below,
+    digits are lost to cancellation.
     """
     a = np.array(values, dtype=float, ndmin=1)
     size = np.where(np.isfinite(a), np.abs(a), 0.0)
-    least = _SMALL * size.max(axis=tuple(range(1, a.ndim)), keepdims=True, initial=0.0)
+    least = small * size.max(axis=tuple(range(1, a.ndim)), keepdims=True, initial=0.0)
     size = np.maximum(size, least if unit is None else unit)
     size[size == 0.0] = 1.0
-    places = np.clip(_DIGITS - 1 - np.floor(np.log10(size)).astype(int), -299, 299)
+    places = np.clip(digits - 1 - np.floor(np.log10(size)).astype(int), -299, 299)
     power = _POWERS[np.abs(places)]
     with np.errstate(over="ignore", invalid="ignore"):
         out = np.where(places > 0, np.rint(a * power) / power, np.rint(a / power) * power)

@@ -14,8 +14,6 @@ from ..messages import InputError, suggest
 if TYPE_CHECKING:
     import pandas as pd
 
-_SHOWN = 10
-
 
 def check_labels(
     y: ArrayLike | None, classes: ArrayLike | None = None
@@ -60,12 +58,14 @@ def _labels(name: str, values: ArrayLike) -> NDArray[Any]:
     return labels
 
 
-def in_order(column: pd.Series[Any], levels: str) -> pd.Categorical:
+def in_order(column: pd.Series[Any], levels: str, *, shown: int = 10) -> pd.Categorical:
     """A column's categories in the order of a text such as ``"none,some,much"``.
 
     >>> import pandas as pd
     >>> in_order(pd.Series(["some", "none"], name="pain"), "none, some").codes.tolist()
     [1, 0]
+
+    ``shown``: labels in a message.
     """
     import pandas as pd
 
@@ -75,7 +75,7 @@ def in_order(column: pd.Series[Any], levels: str) -> pd.Categorical:
         if words.count(word) > 1:
             raise InputError(f"--levels has {word!r} twice")
         if word not in found:
-            listed = ", ".join([*found][:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+            listed = ", ".join([*found][:shown]) + (", …" if len(found) > shown else "")
             raise InputError(
                 f"--levels: column {column.name} has no {word!r}{suggest(word, found)} It has: "
                 f"{listed}"

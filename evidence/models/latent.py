@@ -17,10 +17,6 @@ from .base import DataModel
 from .differences import numerical_gradient
 from .likelihoods.base import Likelihood, Observations
 
-_AT_WORK, _KEPT = 500.0, 220.0  # bytes for every latent value at work; for every one kept
-_FAR = 1e6  # from zero, where doubles are coarse
-_FINE = 1e-6  # of a standard deviation, fine enough
-
 
 class LatentModel(DataModel):
     """A Gaussian prior over what the likelihood of every datum sees."""
@@ -100,13 +96,17 @@ def observations(likelihood: Likelihood, y: object) -> Observations:
     return likelihood.check(observed)
 
 
-def check_mean(name: str, *priors: Prior) -> None:
-    """That doubles near the prior's mean tell values apart that its standard deviation does."""
+def check_mean(name: str, *priors: Prior, far: float = 1e6, fine: float = 1e-6) -> None:
+    """That doubles near the prior's mean tell values apart that its standard deviation does.
+
+    ``far``: distance from zero where doubles are coarse; ``fine``: share of a standard deviation
+    that is fine enough.
+    """
     for prior in priors:
         size = np.abs(prior.mean)
-        if not np.isfinite(size).all() or size.max() >= _FAR:
+        if not np.isfinite(size).all() or size.max() >= far:
             sd = np.sqrt(prior.variances)
-            rough = np.flatnonzero((sd > 0.0) & ~(np.spacing(size) <= _FINE * sd))
+            rough = np.flatnonzero((sd > 0.0) & ~(np.spacing(size) <= fine * sd))
             if rough.size:
                 i = rough[0]
                 raise InputError(
@@ -136,7 +136,10 @@ def check_noise(name: str, model: LatentModel, most: float = 0.05) -> None:
         )
 
 
-def megabytes(of_ep: float, n: int) -> float:
+def megabytes(of_ep: float, n: int, *, at_work: float = 500.0, kept: float = 220.0) -> float:
     """Of memory, roughly: for EP, which takes so many bytes, and the draws of n latent values
-    after it, of two islands at work and kept by all."""
-    return float(f"{(of_ep + _AT_WORK * n + _KEPT * min(64 * n, 2**22)) / 2**20:.3g}")
+    after it, of two islands at work and kept by all.
+
+    ``at_work``: bytes for every latent value at work; ``kept``: bytes for every one kept.
+    """
+    return float(f"{(of_ep + at_work * n + kept * min(64 * n, 2**22)) / 2**20:.3g}")

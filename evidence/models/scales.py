@@ -18,17 +18,17 @@ from scipy.special import expit, log_expit
 
 from ..numerics.arrays import Array
 
-_MARGIN = 1e-15  # between values and the ends of their intervals, so that they differ
 
-
-def natural(theta: ArrayLike, lows: ArrayLike) -> Array:
+def natural(theta: ArrayLike, lows: ArrayLike, *, margin: float = 1e-15) -> Array:
     """Values whose places on the line are ``theta``, shape (..., P).
 
     Those of intervals reach the ends at infinity only, where densities may be infinite.
+
+    ``margin``: between values and the ends of their intervals, so that they differ.
     """
     theta, lows = np.asarray(theta, float), np.asarray(lows, float)
     between = lows + (1.0 - lows) * expit(theta)
-    inside = np.clip(between, lows + _MARGIN, 1.0 - _MARGIN)
+    inside = np.clip(between, lows + margin, 1.0 - margin)
     return np.where(np.isnan(lows), np.exp(theta), np.where(np.isinf(theta), between, inside))
 
 

@@ -24,13 +24,7 @@ from .latent import LatentModel, check_mean, check_noise, megabytes, observation
 from .likelihoods.base import Likelihood
 from .precisions.base import Precision, sparse
 
-_SYMMETRIC = 1e-10  # relative difference between Q and its transpose
-_FIXED = 1e-12  # squared length of a row of A beyond the constraints, relative to its own
-_NULL = 1e-10  # eigenvalues of Q relative to its diagonal that count as zero
-_PAIR, _ENTRY = 12.0, 36.0  # bytes of a pair of entries of a row of A; of an entry of AᵀA
 _SMALL = 400  # latent values up to which all eigenvalues are found
-_SHIFT, _ROUNDING = 1e-13, 2e-15  # of Q in a search for others, and what is zero there
-_AT_ONCE, _ITERATIONS = 8, 4  # null vectors that are searched for
 
 
 class SparseModel(LatentModel):
@@ -243,7 +237,8 @@ class SparseModel(LatentModel):
         return f"SparseModel(n={self.n}, N={self.y.size}, {precision}{words})"
 
 
-def _precision_matrix(Q: csc_array) -> csc_array:
+def _precision_matrix(Q: csc_array, *, symmetric: float = 1e-10) -> csc_array:
+    """``symmetric``: relative difference between Q and its transpose."""
     if not issparse(Q):
         raise InputError(
             f"Q must be a SciPy sparse matrix or an object of ev.precisions, got {shown(Q)}; for "
@@ -254,7 +249,7 @@ def _precision_matrix(Q: csc_array) -> csc_array:
     out = csc_array(sparse("Q", Q))
     out.sort_indices()
     difference = abs(out - out.T)
-    if difference.nnz and difference.max() > _SYMMETRIC * abs(out).max():
+    if difference.nnz and difference.max() > symmetric * abs(out).max():
         raise InputError(
             f"Q must be symmetric, but differs from its transpose by {difference.max():.3g}; pass "
             "(Q + Q.T) / 2 if that is meant"
@@ -335,56 +330,70 @@ def _constraints(precision: object, given: Any, n: int) -> tuple[Array, Array] |
     return C, r
 
 
-def _null_space(Q: csc_array, C: Array | None) -> Array:
+def _null_space(Q: csc_array, C: Array | None, *, null_share: float = 1e-10) -> Array:
     """Null vectors of a precision that is given as a matrix, (n, d).
 
     Of a large one those that are constant in every part of the graph, or in the span of C's rows.
+
+    ``null_share``: eigenvalues of Q relative to its diagonal that count as zero.
     """
     n, scale = Q.shape[0], float(Q.diagonal().max())
     if n <= _SMALL:
         values, vectors = np.linalg.eigh(Q.toarray())
-        return vectors[:, np.abs(values) < _NULL * scale]
+        return vectors[:, np.abs(values) < null_share * scale]
     sums = np.abs(Q @ np.ones(n))
-    if C is None and np.count_nonzero(sums < _NULL * scale) < n // 2:
+    if C is None and np.count_nonzero(sums < null_share * scale) < n // 2:
         return np.zeros((n, 0))
     from scipy.sparse.csgraph import connected_components
 
     count, labels = connected_components(Q, directed=False)
     parts = np.zeros((n, count))
     parts[np.arange(n), labels] = 1.0
-    null = parts[:, np.abs(Q @ parts).max(axis=0) < _NULL * scale]
+    null = parts[:, np.abs(Q @ parts).max(axis=0) < null_share * scale]
     if C is None:
         return null
     null /= np.linalg.norm(null, axis=0)
     basis, sizes, _ = np.linalg.svd(C.T - null @ (null.T @ C.T), full_matrices=False)
     image = Q @ basis[:, sizes > 1e-6]
     values, vectors = np.linalg.eigh(image.T @ image)
-    return np.hstack([null, basis[:, sizes > 1e-6] @ vectors[:, values < (_NULL * scale) ** 2]])
+    return np.hstack(
+        [null, basis[:, sizes > 1e-6] @ vectors[:, values < (null_share * scale) ** 2]]
+    )
 
 
-def _further_null(Q: csc_array, pattern: Pattern, known: Array) -> Array:
-    """Null vectors of a large Q beyond those known: inverse iteration with Q + δI, (n, d)."""
+def _further_null(
+    Q: csc_array, pattern: Pattern, known: Array, *, shift: float = 1e-13, rounding: float = 2e-15,
+    at_once: int = 8, iterations: int = 4,
+) -> Array:  # fmt: skip
+    """Null vectors of a large Q beyond those known: inverse iteration with Q + δI, (n, d).
+
+    ``shift``: of Q, relative, in a search for further null vectors; ``rounding``: what is zero
+    there; ``at_once``: null vectors that are searched for; ``iterations``: of that search.
+    """
     n, scale = Q.shape[0], float(Q.diagonal().max())
     numbers = pattern.analysis.assemble(Q)
-    numbers[pattern.diagonal] += _SHIFT * scale
+    numbers[pattern.diagonal] += shift * scale
     try:
         factor = Factor.of(pattern.analysis, numbers)
     except np.linalg.LinAlgError:  # no precision at all, which is refused when it is factorised
         return np.zeros((n, 0))
     known = np.linalg.qr(known)[0]
-    v = np.random.default_rng(0).standard_normal((n, _AT_ONCE))
-    for _ in range(_ITERATIONS):
+    v = np.random.default_rng(0).standard_normal((n, at_once))
+    for _ in range(iterations):
         v = factor.solve(np.linalg.qr(v - known @ (known.T @ v))[0])
     v = np.linalg.qr(v - known @ (known.T @ v))[0]
     image = Q @ v
     _, sizes, rotation = np.linalg.svd(image, full_matrices=False)
-    return np.asarray(v @ rotation[sizes < _ROUNDING * scale].T, float)
+    return np.asarray(v @ rotation[sizes < rounding * scale].T, float)
 
 
-def _check_pairs(A: csr_array) -> None:
-    """That there is room for the pairs of latent values that data tie to each other."""
+def _check_pairs(A: csr_array, *, pair: float = 12.0, entry: float = 36.0) -> None:
+    """That there is room for the pairs of latent values that data tie to each other.
+
+    ``pair``: bytes of a pair of entries of a row of A; ``entry``: of an entry of AᵀA.
+    """
     seen = np.diff(A.indptr).astype(float)
-    gigabytes = (_PAIR * np.sum(seen * seen) + _ENTRY * seen.max() ** 2) / 1e9
+    gigabytes = (pair * np.sum(seen * seen) + entry * seen.max() ** 2) / 1e9
     there = machine_memory() / 1e9
     if gigabytes > there:
         raise InputError(
@@ -395,14 +404,19 @@ def _check_pairs(A: csr_array) -> None:
         )
 
 
-def _check_free(A: csr_array, constraints: tuple[Array, Array] | None) -> None:
-    """Refuse constraints that leave nothing open of what a datum sees."""
+def _check_free(
+    A: csr_array, constraints: tuple[Array, Array] | None, *, negligible: float = 1e-12
+) -> None:
+    """Refuse constraints that leave nothing open of what a datum sees.
+
+    ``negligible``: squared length of a row of A beyond the constraints, relative to its own.
+    """
     if constraints is None:
         return
     basis = np.linalg.qr(constraints[0].T)[0]
     size = A.multiply(A).sum(axis=1)
     left = size - np.sum((A @ basis) ** 2, axis=1)
-    fixed = np.flatnonzero(left <= _FIXED * size)
+    fixed = np.flatnonzero(left <= negligible * size)
     if fixed.size:
         raise InputError(
             f"constraints determine the linear predictors of {fixed.size} data, first number "

@@ -25,12 +25,8 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
 _ALWAYS_DENSE = 2000
-_PATIENCE = 3600.0  # seconds for a fit that nobody asked for by name
 _SWEEPS = 30  # of a fit
-_LONGEST = 86400.0  # seconds for a fit that somebody asked for
-_NEIGHBOURS = 30
 _SPEED = 4e10  # operations a second with a sparse factor, of which a sweep takes three
-_ENTRY = 1.1e-7  # gigabytes for a number of the factor, EP and draws at their largest
 _VECCHIA = re.compile(r"vecchia(?:\(m=([1-9]\d{0,5})\))?")
 
 
@@ -64,16 +60,20 @@ def _markov(
 
 
 def _vecchia(
-    kernel: Kernel, X: Array, mean: Array, jitter: float, like: Prior | None, m: int | None
-) -> WithJitter:
-    """Order, neighbours and pattern are those of ``like`` where it has as many neighbours."""
+    kernel: Kernel, X: Array, mean: Array, jitter: float, like: Prior | None, m: int | None, *,
+    entry: float = 1.1e-7,
+) -> WithJitter:  # fmt: skip
+    """Order, neighbours and pattern are those of ``like`` where it has as many neighbours.
+
+    ``entry``: gigabytes for a number of the factor, EP and draws at their largest.
+    """
     assert m is not None
     if isinstance(like, VecchiaPrior) and like.neighbours.m == m:
         neighbours, pattern = like.neighbours, like.pattern
     else:
         neighbours = Neighbours.of(kernel, X, m)
         analysis = neighbours.analysis
-        gigabytes = _ENTRY * float(analysis.panels.offsets[-1])
+        gigabytes = entry * float(analysis.panels.offsets[-1])
         _check_vecchia(len(X), m, gigabytes, _SWEEPS * 3.0 * analysis.flops / _SPEED)
         pattern = Pattern.upon(analysis, neighbours.design)
     prior = VecchiaPrior(kernel, neighbours, mean, jitter, pattern)
@@ -105,19 +105,26 @@ STRUCTURES = {
 }
 
 
-def choose(structure: object, n: int, kernel: Kernel, X: Array | None) -> str:
-    """The name of the structure; an error where it is unknown, or too large for this machine."""
+def choose(
+    structure: object, n: int, kernel: Kernel, X: Array | None, *, patient: float = 3600.0,
+    neighbours: int = 30,
+) -> str:  # fmt: skip
+    """The name of the structure; an error where it is unknown, or too large for this machine.
+
+    ``patient``: seconds for a fit that nobody asked for by name; ``neighbours``: on whom a datum
+    depends.
+    """
     names = ("auto", *STRUCTURES)
     if (vecchia := _VECCHIA.fullmatch(re.sub(r"\s", "", str(structure)))) is not None:
         if X is None or kernel is None:
             raise InputError(f"structure={structure!r} needs kernel= and X, got K")
-        return f"vecchia(m={vecchia[1] or _NEIGHBOURS})"
+        return f"vecchia(m={vecchia[1] or neighbours})"
     if not isinstance(structure, str) or structure not in names:
         raise InputError(
             f"structure must be one of {', '.join(map(repr, names))}, got {shown(structure)}"
             f"{suggest(structure, names)}"
         )
-    patience = _PATIENCE if structure == "auto" else float("inf")
+    patience = patient if structure == "auto" else float("inf")
     if structure == "auto":
         suited = (name for name, one in STRUCTURES.items() if one.suits(kernel, X))
         structure = "dense" if n <= _ALWAYS_DENSE else next(suited)
@@ -141,9 +148,12 @@ def make(
     return prior(kernel, X, mean, jitter, like, int(vecchia[1]) if vecchia else None)
 
 
-def _check_vecchia(n: int, m: int, gigabytes: float, seconds: float) -> None:
+def _check_vecchia(
+    n: int, m: int, gigabytes: float, seconds: float, *, longest: float = 86400.0
+) -> None:
+    """``longest``: seconds for a fit that somebody asked for."""
     there = machine_memory() / 1e9
-    if gigabytes <= there and seconds <= _LONGEST:
+    if gigabytes <= there and seconds <= longest:
         return
     dense = STRUCTURES["dense"]
     raise InputError(

@@ -17,7 +17,6 @@ from .graphs import Graphs, graphs_of
 from .program import ProgramModel, Report, check_words, needed
 
 _PYTHON = "FAST_COMPILE"  # what is called seldom is not worth a C compiler's time
-_ROUNDS = 10
 
 
 def from_pymc(model: object, backend: str | None = None, **words: Any) -> ProgramModel:
@@ -146,7 +145,7 @@ def _rowwise(graph: Graph) -> Here:
 
 
 def _prior_draws(
-    free: list[Any], report: Report
+    free: list[Any], report: Report, *, rounds: int = 10
 ) -> tuple[Callable[[np.random.Generator, int], Array] | None, str]:
     """Draws of the prior, or None and the reason why there are none."""
     from pymc.pytensorf import collect_default_updates, reseed_rngs
@@ -161,7 +160,7 @@ def _prior_draws(
     def sampler(rng: np.random.Generator, size: int) -> Array:
         reseed_rngs(rngs, int(rng.integers(2**63)))
         kept = np.empty((0, len(report.names)))
-        for _ in range(_ROUNDS):  # the odd draw lies on a limit, rounded
+        for _ in range(rounds):  # the odd draw lies on a limit, rounded
             theta = rows(size)
             with np.errstate(all="ignore"):
                 usable = np.isfinite(report.inward(theta)).all(axis=1)

@@ -21,16 +21,8 @@ from .functions import Functions
 from .metrics import Fisher
 from .model import DensityModel
 
-_SMALLEST = 4
-_STEP = 1e-4  # of differences
 if TYPE_CHECKING:
     from jax import Array as JaxArray
-
-_SHARE = 0.01  # at most, in standard deviations at the point's curvature
-_TRIES = 6  # of shorter ones: tails tell too little curvature
-_RESOLVED = 1e-9  # of a coordinate, the shortest step that rounding leaves
-_POINTS = np.array([-2.0, -1.0, 1.0, 2.0])
-_WEIGHTS = np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
 
 
 def from_jax(logdensity: Callable[[Any], Any], dim: int, **words: Any) -> DensityModel:
@@ -88,11 +80,12 @@ class Compiled:
         self.__init__(*state)  # type: ignore[misc]
 
     def __call__(self, *batch: Array) -> Any:
+        smallest = 4
         jax = _import()
         if self._compiled is None:
             self._compiled = jax.jit(jax.vmap(_KINDS[self.kind](jax, self.function)))
         m = len(batch[0])
-        size = max(_SMALLEST, 1 << (m - 1).bit_length())
+        size = max(smallest, 1 << (m - 1).bit_length())
         padded = [np.concatenate([a, np.repeat(a[-1:], size - m, axis=0)]) for a in batch]
         with jax.enable_x64(True):
             out = self._compiled(*padded)
@@ -140,11 +133,15 @@ class Differences:
         self.both = both
 
     def __call__(self, x: Array) -> Array:
-        h = _STEP * np.maximum(1.0, np.abs(x))
-        H, shortest = self._at(x, h), _RESOLVED * np.abs(x) + np.finfo(float).tiny
-        for _ in range(_TRIES):
+        step = 1e-4  # of differences
+        share = 0.01  # at most, in standard deviations at the point's curvature
+        tries = 6  # of shorter ones: tails tell too little curvature
+        resolved = 1e-9  # of a coordinate, the shortest step that rounding leaves
+        h = step * np.maximum(1.0, np.abs(x))
+        H, shortest = self._at(x, h), resolved * np.abs(x) + np.finfo(float).tiny
+        for _ in range(tries):
             with np.errstate(all="ignore"):
-                shorter = _SHARE / np.sqrt(np.abs(np.einsum("mii->mi", H)))
+                shorter = share / np.sqrt(np.abs(np.einsum("mii->mi", H)))
             shorter = np.maximum(np.fmin(shorter, h), shortest)
             short = (shorter < 0.5 * h).any(axis=1) & np.isfinite(H).all(axis=(1, 2))
             if not short.any():
@@ -155,13 +152,15 @@ class Differences:
 
     def _at(self, x: Array, h: Array) -> Array:
         """One column after the other, the four points of all rows at once."""
+        points = np.array([-2.0, -1.0, 1.0, 2.0])
+        weights = np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
         H, (m, d) = np.empty((*x.shape, x.shape[1])), x.shape
         for i in range(d):
             check_interrupt()
-            moved = np.repeat(x[None], len(_POINTS), axis=0)
-            moved[:, :, i] += _POINTS[:, None] * h[:, i]
+            moved = np.repeat(x[None], len(points), axis=0)
+            moved[:, :, i] += points[:, None] * h[:, i]
             slopes = self.both(moved.reshape(-1, d))[1].reshape(-1, m, d)
-            H[:, :, i] = np.tensordot(_WEIGHTS, slopes, 1) / h[:, i, None]
+            H[:, :, i] = np.tensordot(weights, slopes, 1) / h[:, i, None]
         return 0.5 * (H + H.swapaxes(1, 2))
 
 

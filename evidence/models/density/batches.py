@@ -25,8 +25,6 @@ from ...execution.tasks import run_tasks
 from ...numerics.arrays import Array
 from .functions import Batched
 
-_PARTS = 64  # of a batch, at most, that workers share
-_WORTH = 0.02  # seconds of a batch from which on handing it over costs little beside it
 _DEAR = 1e-4  # seconds of a point whose value is kept: reading it back takes a hundredth
 
 
@@ -63,14 +61,15 @@ class SharedBatches:
         parts.append(self._values(function, left))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _values(self, function: Batched, x: Array) -> Array:
+    def _values(self, function: Batched, x: Array, *, worth: float = 0.02) -> Array:
+        """``worth``: seconds of a batch from which on handing it over costs little beside it."""
         keep = self.store.path is not None
         key = digest(x) if keep and (self._known or self._seconds > _DEAR) else ""
         if key in self._known:
             tally(len(x))
             return self._known[key]
         started = time.perf_counter()
-        shared = self.executor is not None and self._seconds * len(x) > _WORTH and len(x) > 1
+        shared = self.executor is not None and self._seconds * len(x) > worth and len(x) > 1
         value = self._shared(function, x) if shared else function.here(x)
         seconds = (time.perf_counter() - started) / len(x)
         if not shared:
@@ -90,8 +89,9 @@ class SharedBatches:
             self.store.put("evaluations", tape)
             self.store.save()
 
-    def _shared(self, function: Batched, x: Array) -> Array:
-        parts = np.array_split(x, min(len(x), _PARTS))
+    def _shared(self, function: Batched, x: Array, *, most_parts: int = 64) -> Array:
+        """``most_parts``: parts of a batch, at most, that workers share."""
+        parts = np.array_split(x, min(len(x), most_parts))
         values: dict[int, Array] = {}
         job = Job(_values, (function,))
         tasks = [{"x": part} for part in parts]

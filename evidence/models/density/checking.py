@@ -15,18 +15,16 @@ from ...numerics.arrays import Array
 if TYPE_CHECKING:
     from .model import DensityModel
 
-_STEP = 1e-4
-_POINTS = 3
-_CHUNK = 256  # points at a time,
-_MOST = {True: 2**19, False: 2**18}  # and in all: a share of 1e-5, where batches are cheap, is
-# missed five times in a thousand, and elsewhere seven times in a hundred
-_REACHES = np.array([1.0, 3.0, 10.0])  # sd of points, where nobody said how far the density goes
 
+def central(
+    function: Callable[[Array], Array], x: Array, steps: Array | None = None, *, step: float = 1e-4
+) -> Array:
+    """∂f/∂x by differences of fourth order, last axis; x and steps (M, d).
 
-def central(function: Callable[[Array], Array], x: Array, steps: Array | None = None) -> Array:
-    """∂f/∂x by differences of fourth order, last axis; x and steps (M, d)."""
+    ``step``: of the differences.
+    """
     columns = []
-    steps = _STEP * np.maximum(1.0, np.abs(x)) if steps is None else steps
+    steps = step * np.maximum(1.0, np.abs(x)) if steps is None else steps
     for i in range(x.shape[1]):
         h = steps[:, i]
 
@@ -40,18 +38,23 @@ def central(function: Callable[[Array], Array], x: Array, steps: Array | None = 
     return np.stack(columns, axis=-1)
 
 
-def first_finite(model: DensityModel, rng: np.random.Generator) -> int:
+def first_finite(model: DensityModel, rng: np.random.Generator, *, chunk: int = 256) -> int:
     """How many points it took until the density was above zero at one; an error where it never is.
 
     Of the prior, of the sampler, or around the origin, by a count of points; none where the model
     was finite when it was made.
+
+    ``chunk``: points at a time.
     """
+    # points in all: a share of 1e-5, where batches are cheap, is missed five times in a thousand,
+    # and elsewhere seven times in a hundred
+    most = {True: 2**19, False: 2**18}
     if model.alive:
         return 0
-    tried, nan, size = 0, 0, _CHUNK
+    tried, nan, size = 0, 0, chunk
     where = "of the sampler" if model.sampler is not None else "around the origin"
     where = where if model.prior is None else "of the prior"
-    while tried < _MOST[model.vectorized]:
+    while tried < most[model.vectorized]:
         check_interrupt()
         x = _somewhere(model, rng, size)
         value = model.calls["logdensity"](model.arguments(x))
@@ -72,19 +75,24 @@ def first_finite(model: DensityModel, rng: np.random.Generator) -> int:
 
 
 def _somewhere(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
+    # sd of points, where nobody said how far the density goes
+    reaches = np.array([1.0, 3.0, 10.0])
     if model.prior is None and model.sampler is not None:
         points: Array = model.sampled(rng, size)
         return points
     z = rng.standard_normal((size, model.n))
     if model.prior is None:
-        return z * _REACHES[np.arange(size) % _REACHES.size, None]
+        return z * reaches[np.arange(size) % reaches.size, None]
     x: Array = model.prior.mean + z @ model.prior.chol.T
     return x
 
 
-def check(model: DensityModel, x: Array | None, tolerance: float) -> None:
-    """Raise an error that names the first derivative that is wrong."""
-    theta = model.arguments(model.probes()[:_POINTS]) if x is None else x
+def check(model: DensityModel, x: Array | None, tolerance: float, *, points: int = 3) -> None:
+    """Raise an error that names the first derivative that is wrong.
+
+    ``points``: at which derivatives are compared.
+    """
+    theta = model.arguments(model.probes()[:points]) if x is None else x
     calls, both, value = model.calls, model.both, model.calls["logdensity"]
     w = np.random.default_rng(7).standard_normal(theta.shape)
     square = w[:, :, None] * w[:, None, :]

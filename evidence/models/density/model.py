@@ -32,10 +32,7 @@ from .priors import (
 from .symmetry import Chart, chart_of, scanned_of
 from .units import place
 
-_PROBES = 8  # points at which a density is asked what it is,
-_SAMPLED = 256  # draws of a sampler that tell how far coordinates reach
-_DERIVED = 3  # of them for all derivatives, and
-_SCALES = {True: 0.3, False: 3.0}  # how far the others are, with and without a prior
+_PROBES = 8  # points at which a density is asked what it is
 _PLACES = WeakKeyDictionary["DensityModel", tuple[Array, Array]]()  # found once: a model stays
 
 
@@ -520,10 +517,11 @@ class DensityModel(InNotebooks):
             _PLACES[self] = self._found()
         return _PLACES[self]
 
-    def _found(self) -> tuple[Array, Array]:
+    def _found(self, *, sampled: int = 256) -> tuple[Array, Array]:
+        """``sampled``: draws of a sampler that tell how far coordinates reach."""
         zero, one = np.zeros(self.n), np.ones(self.n)
         if self.sampler is not None:
-            sd = self.sampled(np.random.default_rng(0), _SAMPLED).std(axis=0)
+            sd = self.sampled(np.random.default_rng(0), sampled).std(axis=0)
             return zero, np.where(sd > 0.0, sd, 1.0)
         points = np.concatenate([zero[None], self.probes()])
         finite = np.flatnonzero(np.isfinite(self.log_prob(points)))
@@ -554,13 +552,15 @@ class DensityModel(InNotebooks):
         Values at fixed draws of the prior, or around the origin, and at the sampler's; at a few
         of them all derivatives and the metric.
         """
+        derived = 3  # of the probes, for all derivatives
+        scales = {True: 0.3, False: 3.0}  # how far the other probes are, with and without a prior
         x = self.probes()
         centre = 0.0 if self.prior is None else self.prior.mean
-        x = np.concatenate([x, centre + _SCALES[self.prior is not None] * (x - centre)])
+        x = np.concatenate([x, centre + scales[self.prior is not None] * (x - centre)])
         if self.sampler is not None:
             x = np.concatenate([x, self.sampled(np.random.default_rng(0), _PROBES)])
         values = [rounded(self.constrain(x)), rounded(self.log_prob(x), 1.0)]
-        theta, w = self.arguments(x[:_DERIVED]), x[:_DERIVED]
+        theta, w = self.arguments(x[:derived]), x[:derived]
         square = w[:, :, None] * w[:, None, :]
         more = {"third": [square], "Fisher.slope": [square], "along": [w], "Fisher.along": [w]}
         if self.both is not None:

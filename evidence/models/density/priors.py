@@ -26,11 +26,9 @@ from .functions import in_shape
 LOG_2PI = float(np.log(2.0 * np.pi))
 _ROOT_2 = float(np.sqrt(2.0))
 _STEP = 1e-3  # of numerical differences in units of a standard normal
-_SLOPE_STEP = 1e-5  # of first differences, likewise
-_FAR, _NEAR = 37.0, 8.0  # standard deviations at which a normal tail, and one minus it, ends
-_FIRST, _LAST = 1e-300, 1.0 - 2.0**-53  # numbers strictly between zero and one
+_FAR = 37.0  # standard deviations at which a normal tail ends
+_LAST = 1.0 - 2.0**-53  # the largest number below one
 _RETREATS = (8.0, 7.5, 7.0)  # where a map is asked that is infinite farther out, at u within 1e-12
-_BISECTIONS = 60
 _NEEDED = ("ppf", "isf", "cdf", "sf", "logpdf")
 
 
@@ -368,11 +366,12 @@ class InverseOnly:
             slope = (self.ppf(ndtr(x + h)) - self.ppf(ndtr(x - h))) / (2.0 * h)
             return -0.5 * (x * x + LOG_2PI) - np.log(slope)
 
-    def _score(self, theta: ArrayLike) -> Array:
+    def _score(self, theta: ArrayLike, *, near: float = 8.0, bisections: int = 60) -> Array:
+        """``near``: standard deviations at which one minus a normal tail ends."""
         theta = np.asarray(theta, dtype=float)
-        low, high = np.full(theta.shape, -_NEAR), np.full(theta.shape, _NEAR)
+        low, high = np.full(theta.shape, -near), np.full(theta.shape, near)
         outside = (theta < self.ppf(ndtr(low))) | (theta > self.ppf(ndtr(high)))
-        for _ in range(_BISECTIONS):
+        for _ in range(bisections):
             middle = 0.5 * (low + high)
             above = self.ppf(ndtr(middle)) < theta
             low, high = np.where(above, middle, low), np.where(above, high, middle)
@@ -446,9 +445,12 @@ class Transform:
         if not np.allclose(together, alone, rtol=1e-6, equal_nan=True):
             raise InputError(f"{told}; yours gives other parameters to a point among others")
 
-    def _far(self, x: Array) -> Array:
-        """T(Φ(x)), which may be infinite where u is next to 0 or 1."""
-        cube = np.clip(ndtr(x), _FIRST, _LAST)
+    def _far(self, x: Array, *, smallest: float = 1e-300) -> Array:
+        """T(Φ(x)), which may be infinite where u is next to 0 or 1.
+
+        ``smallest``: a number above zero.
+        """
+        cube = np.clip(ndtr(x), smallest, _LAST)
         if not len(cube):
             return cube
         with np.errstate(all="ignore"):
@@ -479,11 +481,14 @@ class Transform:
             "distributions as prior= where coordinates of parameters are needed"
         )
 
-    def pull(self, x: Array, slope: Array) -> Array:
-        """The gradient in x from that in θ."""
+    def pull(self, x: Array, slope: Array, *, slope_step: float = 1e-5) -> Array:
+        """The gradient in x from that in θ.
+
+        ``slope_step``: of first differences, in units of a standard normal.
+        """
         out = np.empty_like(x)
-        for i, e in enumerate(np.eye(self.dim) * _SLOPE_STEP):
-            out[:, i] = ((self(x + e) - self(x - e)) * slope).sum(axis=1) / (2.0 * _SLOPE_STEP)
+        for i, e in enumerate(np.eye(self.dim) * slope_step):
+            out[:, i] = ((self(x + e) - self(x - e)) * slope).sum(axis=1) / (2.0 * slope_step)
         return out
 
 

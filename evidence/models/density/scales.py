@@ -19,13 +19,6 @@ import numpy as np
 
 from ...numerics.arrays import Array, Flags, Indices
 
-_ROUNDS = 4  # of locations and scales in turn
-_SIGNIFICANT = 5.0  # standard errors of a correlation, or of a parent's sum of their squares
-_LIKELY = 2.5  # those of a child of a parent that is significant
-_MATERIAL = 0.1  # correlations below it change little
-_STRONG = 0.2  # those that make a child in the end
-_FEWEST = 50.0  # effective draws that say anything about scales
-
 
 @dataclass(frozen=True, eq=False)
 class Scales:
@@ -97,7 +90,10 @@ class Rescaled:
         return np.where(np.isnan(value), -np.inf, value), self.scales.pull(u, slope)
 
 
-def learn(x: Array, w: Array, known: Scales | None = None) -> Scales | None:
+def learn(
+    x: Array, w: Array, known: Scales | None = None, *, significant: float = 5.0,
+    likely: float = 2.5, material: float = 0.1, lasting: float = 0.2, fewest: float = 50.0,
+) -> Scales | None:  # fmt: skip
     """Scales that draws x with weights w (which sum to one) show, or None if they show none.
 
     A child is a coordinate with residuals (from its regression on all others) whose log
@@ -113,10 +109,15 @@ def learn(x: Array, w: Array, known: Scales | None = None) -> Scales | None:
     >>> scales = learn(x, np.full(4000, 1 / 4000))
     >>> scales.parents.tolist(), scales.children.tolist(), scales.slope.round(1).tolist()
     ([0], [1], [[0.5]])
+
+    ``significant``: standard errors of a correlation, or of a parent's sum of their squares;
+    ``likely``: standard errors of a child of a parent that is significant; ``material``:
+    correlation below which it changes little; ``lasting``: correlation that makes a child in the
+    end; ``fewest``: effective draws that say anything about scales.
     """
     effective = 1.0 / np.sum(w * w)
     n = x.shape[1]
-    if n < 2 or effective < max(_FEWEST, 4.0 * n):
+    if n < 2 or effective < max(fewest, 4.0 * n):
         return None
     centred = x - w @ x
     cov = (w[:, None] * centred).T @ centred
@@ -128,16 +129,16 @@ def learn(x: Array, w: Array, known: Scales | None = None) -> Scales | None:
     precision = np.linalg.inv(correlations + 1e-6 * np.eye(n))
     square = effective * _correlations(_log_size(z @ precision, w), z, w) ** 2
     np.fill_diagonal(square, 0.0)
-    square[square < effective * _MATERIAL**2] = 0.0
-    together = square.sum(axis=0) > n + _SIGNIFICANT * np.sqrt(2.0 * n)
-    parent = together | (square.max(axis=0) > _SIGNIFICANT**2)
+    square[square < effective * material**2] = 0.0
+    together = square.sum(axis=0) > n + significant * np.sqrt(2.0 * n)
+    parent = together | (square.max(axis=0) > significant**2)
     before = np.zeros((n, n), bool)
     if known is not None:
         before[np.ix_(known.children, known.parents)] = known.slope != 0.0
         parent |= before.any(axis=0)
     square[:, ~parent] = 0.0
-    square[square < _LIKELY**2] = 0.0
-    square[before] = np.maximum(square[before], _LIKELY**2)
+    square[square < likely**2] = 0.0
+    square[before] = np.maximum(square[before], likely**2)
     children = _children(square)
     while children.any():
         up, down = np.flatnonzero(~children), np.flatnonzero(children)
@@ -146,8 +147,8 @@ def learn(x: Array, w: Array, known: Scales | None = None) -> Scales | None:
         told = _correlations(_log_size(z[:, down] - z[:, up] @ location, w), z[:, up], w) ** 2
         told[square[np.ix_(down, up)] == 0.0] = 0.0
         weakest = int(told.max(axis=1).argmin())
-        strong = np.where(together[up], _MATERIAL, _STRONG)
-        clear = told > np.maximum(_LIKELY**2 / effective, strong**2)
+        strong = np.where(together[up], material, lasting)
+        clear = told > np.maximum(likely**2 / effective, strong**2)
         clear |= before[np.ix_(down, up)]
         if clear[weakest].any():
             return _regress(z, w, sd, w @ x, up, down, clear)
@@ -170,23 +171,20 @@ def _children(score: Array) -> Flags:
 
 
 def _regress(
-    z: Array,
-    w: Array,
-    sd: Array,
-    mean: Array,
-    up: Indices,
-    down: Indices,
-    where: Flags,
-) -> Scales:
+    z: Array, w: Array, sd: Array, mean: Array, up: Indices, down: Indices, where: Flags, *,
+    rounds: int = 4,
+) -> Scales:  # fmt: skip
     """Locations and scales of standardised coordinates, in turn, in the units of x.
 
     A location does not depend on what tells the scale, but in units of the scale: where that is
     small, it has to be right. The mean of u sees to the latter.
+
+    ``rounds``: locations and scales in turn.
     """
     parents, children = z[:, up], z[:, down]
     slope = np.zeros((down.size, up.size))
     offset, location = np.zeros(down.size), np.zeros((down.size, up.size))
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         residuals = np.empty_like(children)
         for i in range(down.size):
             plain = ~where[i]  # these tell no scale

@@ -25,16 +25,6 @@ from ...numerics.arrays import Array, Indices
 if TYPE_CHECKING:
     from .model import DensityModel
 
-_CELLS = 64  # of a turn, of which one is the cut
-_SMOOTH = 3  # cells on either side that count with it
-_FEW = 0.02  # share of the mass within them that does not call for another cut
-_OPPOSITE = 1e-3  # of the mass as the first harmonic has it counts, too
-_LABELS = 5  # at most: 120 images of every point
-_ALIKE = 1e-6  # relative difference of log densities that a symmetry leaves alone
-_POINTS = 4  # at which a symmetry is shown
-_END = 7.0  # standard deviations: within 1e-12 of a turn's end
-_BELOW_ONE = 1.0 - 2.0**-53
-
 
 @dataclass(frozen=True, eq=False)
 class Chart:
@@ -106,18 +96,26 @@ class Chart:
         """Images of every point."""
         return math.factorial(len(self.labels))
 
-    def recut(self, z: Array, w: Array) -> Chart:
-        """With angles cut where points of weights w are fewest; the same where few are at it."""
+    def recut(
+        self, z: Array, w: Array, *, cells: int = 64, smooth: int = 3, few: float = 0.02,
+        opposite: float = 1e-3,
+    ) -> Chart:  # fmt: skip
+        """With angles cut where points of weights w are fewest; the same where few are at it.
+
+        ``cells``: cells of a turn, of which one is the cut; ``smooth``: cells on either side that
+        count with it; ``few``: share of the mass within them that does not call for another cut;
+        ``opposite``: share of the mass as the first harmonic has it that counts, too.
+        """
         cut, z = self.cut.copy(), replace(self, cut=0.0 * self.cut).inward(z)
         for i, k in enumerate(self.periodic):
-            cell = np.floor(ndtr(z[:, k]) * _CELLS).astype(int) % _CELLS
-            mass = np.bincount(cell, w, _CELLS) / w.sum()
-            near = np.sum([np.roll(mass, j) for j in range(-_SMOOTH, _SMOOTH + 1)], axis=0)
-            now = round(cut[i] * _CELLS) % _CELLS
-            if near[now] > _FEW:  # of empty cells the one opposite to the mean
-                turns = 2.0 * np.pi * np.arange(_CELLS) / _CELLS
+            cell = np.floor(ndtr(z[:, k]) * cells).astype(int) % cells
+            mass = np.bincount(cell, w, cells) / w.sum()
+            near = np.sum([np.roll(mass, j) for j in range(-smooth, smooth + 1)], axis=0)
+            now = round(cut[i] * cells) % cells
+            if near[now] > few:  # of empty cells the one opposite to the mean
+                turns = 2.0 * np.pi * np.arange(cells) / cells
                 mean = mass @ np.cos(turns - turns[:, None]).T
-                cut[i] = np.argmin(near + _OPPOSITE * mean) / _CELLS
+                cut[i] = np.argmin(near + opposite * mean) / cells
         return self if np.array_equal(cut, self.cut) else replace(self, cut=cut)
 
     def _exchanged(self, z: Array, orders: Indices) -> Array:
@@ -128,19 +126,24 @@ class Chart:
         z[:, self.labels.ravel()] = np.take_along_axis(z, taken.reshape(len(z), -1), axis=1)
         return z
 
-    def _turned(self, z: Array, sign: float) -> Array:
+    def _turned(self, z: Array, sign: float, *, below_one: float = 1.0 - 2.0**-53) -> Array:
+        """``below_one``: the largest number below one."""
         some = np.flatnonzero(self.cut)
         if some.size:
             z, at = z.copy(), self.periodic[some]
             turn = (ndtr(z[:, at]) - sign * self.cut[some]) % 1.0
-            z[:, at] = ndtri(np.clip(turn, 1e-300, _BELOW_ONE))
+            z[:, at] = ndtri(np.clip(turn, 1e-300, below_one))
         return z
 
 
 def chart_of(
-    model: DensityModel, periodic: Sequence[Any] | None, exchangeable: Sequence[Any] | None
-) -> Chart:
-    """The chart of symmetries that are named, once a few points have shown them."""
+    model: DensityModel, periodic: Sequence[Any] | None, exchangeable: Sequence[Any] | None, *,
+    most_labels: int = 5,
+) -> Chart:  # fmt: skip
+    """The chart of symmetries that are named, once a few points have shown them.
+
+    ``most_labels``: at most, 120 images of every point.
+    """
     if periodic is None and exchangeable is None:
         return Chart()
     angles = np.array(
@@ -153,9 +156,9 @@ def chart_of(
         ]
         for label in exchangeable or ()
     ]
-    if len({len(row) for row in rows}) > 1 or len(rows) == 1 or len(rows) > _LABELS:
+    if len({len(row) for row in rows}) > 1 or len(rows) == 1 or len(rows) > most_labels:
         raise InputError(
-            f"exchangeable: from 2 to {_LABELS} labels with as many parameters each, such as "
+            f"exchangeable: from 2 to {most_labels} labels with as many parameters each, such as "
             f"[('mu1', 'sd1'), ('mu2', 'sd2')]; got {shown(exchangeable)}"
         )
     labels = np.array(rows or np.zeros((0, 0)), dtype=np.intp)
@@ -188,23 +191,29 @@ def coordinate(model: DensityModel, argument: str, name: object) -> int:
     return model.names.index(name)
 
 
-def _check(model: DensityModel, chart: Chart) -> None:
+def _check(
+    model: DensityModel, chart: Chart, *, alike: float = 1e-6, points: int = 4, end: float = 7.0
+) -> None:
     """That the density has these symmetries, at a few points: an error helps, though no answer
-    depends on it, since draws are weighted by a proposal that is normalised either way."""
+    depends on it, since draws are weighted by a proposal that is normalised either way.
+
+    ``alike``: relative difference of log densities that a symmetry leaves alone; ``points``: at
+    which a symmetry is shown; ``end``: standard deviations: within 1e-12 of a turn's end.
+    """
     assert model.prior is not None
     prior = model.prior
-    z = np.random.default_rng(20121).standard_normal((_POINTS, model.n))
+    z = np.random.default_rng(20121).standard_normal((points, model.n))
 
     def log_l(rows: Array) -> Array:
         return model.log_likelihood(prior.mean + rows @ prior.chol.T)
 
     def differ(a: Array, b: Array) -> bool:
         with np.errstate(invalid="ignore"):
-            return not np.all((a == b) | (np.abs(a - b) <= _ALIKE * (1.0 + np.abs(a))))
+            return not np.all((a == b) | (np.abs(a - b) <= alike * (1.0 + np.abs(a))))
 
     for k in chart.periodic:
         low, high = z.copy(), z.copy()
-        low[:, k], high[:, k] = -_END, _END
+        low[:, k], high[:, k] = -end, end
         if differ(log_l(low), log_l(high)):
             raise InputError(
                 f"periodic: the density is not the same at both ends of {model.names[k]}, whose "

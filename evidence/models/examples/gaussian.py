@@ -14,8 +14,6 @@ from ...execution.arguments import check_size, number
 from ...numerics.arrays import Array
 from .example import LOG_2PI, Example, Quadratic
 
-_SEED = 271
-
 
 class Gaussian(Quadratic):
     """The log density, without its constant."""
@@ -50,9 +48,10 @@ def gaussian(dim: int = 2, condition: float = 1e4) -> Example:
     >>> round(example.logz, 4)  # log 2π + log 10
     4.1405
     """
+    seed = 271
     check_size("dim", dim, dim)
     condition = number("condition", condition, above=0.0)
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(seed)
     variances = np.geomspace(1.0, condition, dim)
     density = Gaussian(rng.standard_normal(dim), variances, rotation(rng, dim))
     about = f"Gaussian in {dim} dimensions, condition number {condition:g}"

@@ -14,8 +14,6 @@ from ...messages import InputError
 from ...numerics.arrays import Array
 from .example import LOG_2PI, Example, Quadratic, check_data, regression
 
-_SEED, _N, _DIM = 5, 50, 5
-
 
 class Linear(Quadratic):
     """The log likelihood, from what is sufficient: XᵀX, Xᵀy and yᵀy over σ²."""
@@ -59,13 +57,16 @@ def linear_regression(
     >>> bool(abs(example.logz - exact) < 1e-12)
     True
     """
+    seed = 5
+    n = 50
+    dim = 5
     noise, prior_sd = number("noise", noise, above=0.0), number("prior_sd", prior_sd, above=0.0)
     if (X is None) != (y is None):
         raise InputError("X and y go together: give both or neither")
     if X is None:
-        rng = np.random.default_rng(_SEED)
-        X = rng.standard_normal((_N, _DIM))
-        y = X @ rng.standard_normal(_DIM) + noise * rng.standard_normal(_N)
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((n, dim))
+        y = X @ rng.standard_normal(dim) + noise * rng.standard_normal(n)
     X, y = check_data(X, y)
     density = Linear(X, y, noise)
     L = np.linalg.cholesky(prior_sd**2 * X @ X.T + noise**2 * np.eye(len(y)))

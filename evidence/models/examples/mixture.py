@@ -18,9 +18,7 @@ from ...numerics.arrays import Array, Indices
 from .example import LOG_2PI, Example, Smooth
 from .gaussian import rotation
 
-_SEED = 33
 _ARRANGEMENTS = 200
-_SPREAD = 4.0  # largest variance of a component; the smallest is 1 / 4
 
 
 class Mixture(Smooth):
@@ -92,13 +90,15 @@ def gaussian_mixture(dim: int = 2, n_modes: int = 3, separation: float = 10.0) -
     >>> np.bincount(modes).size
     3
     """
+    seed = 33
+    spread = 4.0  # largest variance of a component; the smallest is 1 / 4
     check_count("dim", dim, optional=False)
     check_size("n_modes", n_modes, n_modes, _ARRANGEMENTS)
     check_memory("dim", dim, dim, dim + _ARRANGEMENTS, n_modes)
     separation = number("separation", separation, above=0.0)
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(seed)
     means = separation * _arrange(rng, n_modes, dim)
-    sds = np.sqrt(np.geomspace(1.0 / _SPREAD, _SPREAD, dim)) if dim > 1 else np.ones(1)
+    sds = np.sqrt(np.geomspace(1.0 / spread, spread, dim)) if dim > 1 else np.ones(1)
     roots = np.array([rotation(rng, dim) * sds for _ in range(n_modes)])
     weights = np.arange(n_modes, 0, -1.0)
     density = Mixture(means, roots, weights / weights.sum())

@@ -30,8 +30,6 @@ from ..density.autodiff import from_jax
 from ..density.priors import GaussianPrior
 from .example import LOG_2PI, Example, check_data
 
-_LOG_NOISE = float(np.log(0.3))
-
 
 class Network:
     """The log likelihood of one point θ = (a, b, v[, log σ]), in JAX."""
@@ -63,11 +61,12 @@ class Network:
         return -0.5 * misfit * jnp.exp(-2.0 * log_noise) - n * (log_noise + 0.5 * LOG_2PI)
 
     def prior(self, inner: float, outer: float) -> GaussianPrior:
+        log_noise = float(np.log(0.3))
         H, D = self.width, self.X.shape[1]
         sd = [inner / np.sqrt(D)] * (H * D) + [inner] * H + [outer] * H
         mean = np.zeros(self.dim)
         if self.noise is None:
-            sd, mean[-1] = [*sd, 1.0], _LOG_NOISE
+            sd, mean[-1] = [*sd, 1.0], log_noise
         return GaussianPrior(mean, np.square(sd))
 
     def names(self) -> list[str]:

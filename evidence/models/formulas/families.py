@@ -32,9 +32,7 @@ from ..likelihoods.base import Likelihood
 from ..likelihoods.softmax import Softmax
 
 Distributions = Mapping[str, Any]
-_SHOWN = 6  # labels in a message
 _SHAPE, _SHARE = stats.invgamma(0.4, scale=0.3), stats.beta(1.0, 1.0)
-_CONSTANT = 1e-9  # standard deviation of numbers, relative to them, that is rounding
 
 
 class Observed(NamedTuple):
@@ -146,9 +144,10 @@ def _logit_mean(y: Array) -> float:
     return math.log(mean / (1.0 - mean)) if 0.0 < mean < 1.0 else 0.0
 
 
-def _sd(y: Array) -> float:
+def _sd(y: Array, *, constant: float = 1e-9) -> float:
+    """``constant``: standard deviation of numbers, relative to them, that is rounding."""
     sd = float(np.std(y))
-    return sd if sd > _CONSTANT * float(np.abs(y).max()) else 1.0
+    return sd if sd > constant * float(np.abs(y).max()) else 1.0
 
 
 def _gaussian(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
@@ -237,11 +236,12 @@ def _simple(
     return observed
 
 
-def _ordinal(values: NDArray[Any], trials: Array | None, link: str) -> Observed:
+def _ordinal(values: NDArray[Any], trials: Array | None, link: str, *, shown: int = 6) -> Observed:
+    """``shown``: labels in a message."""
     levels, codes = _levels(values)
     if not getattr(values, "ordered", False):
         if values.dtype.kind not in "biuf":
-            found = ", ".join(levels[:_SHOWN].tolist()) + (", …" if levels.size > _SHOWN else "")
+            found = ", ".join(levels[:shown].tolist()) + (", …" if levels.size > shown else "")
             raise InputError(
                 f"the response has labels in no order ({found}); say which for "
                 "likelihood='ordinal', the lowest first: pd.Categorical(y, categories=['none', "

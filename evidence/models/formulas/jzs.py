@@ -47,12 +47,6 @@ if TYPE_CHECKING:
 
     from .model import FormulaModel
 
-_WORDS = {"medium": 1.0, "wide": math.sqrt(2.0), "ultrawide": 2.0}
-_MEDIUM = {"fixed": 0.5, "random": 0.5, "covariates": 0.125**0.5, "mean": 0.5**0.5}
-_FLAT = 1e5  # standard deviations of y that stand for a flat mean: log Z is off by 1e-10
-_NOWHERE = 1e-6  # the same for a mean of zero
-_FAR = 8.0  # scales of the predictor within which the mean of all data is
-
 
 @dataclass(frozen=True)
 class Scales:
@@ -115,11 +109,13 @@ def jzs(
 
 
 def _scale(kind: str, value: str | float) -> float:
+    words = {"medium": 1.0, "wide": math.sqrt(2.0), "ultrawide": 2.0}
+    medium = {"fixed": 0.5, "random": 0.5, "covariates": 0.125**0.5, "mean": 0.5**0.5}
     if isinstance(value, str):
-        if value not in _WORDS:
-            known = f"{', '.join(_WORDS)} or a number"
-            raise InputError(f"{kind} must be {known}, got {shown(value)}{suggest(value, _WORDS)}")
-        value = _WORDS[value] * _MEDIUM[kind]
+        if value not in words:
+            known = f"{', '.join(words)} or a number"
+            raise InputError(f"{kind} must be {known}, got {shown(value)}{suggest(value, words)}")
+        value = words[value] * medium[kind]
     return number(kind, value, above=0.0)
 
 
@@ -298,15 +294,14 @@ class Alike(Groups):
 
 
 def standardised(
-    parts: Parts,
-    design: Design,
-    frame: pd.DataFrame,
-    namespace: Mapping[str, Any],
-    observed: Observed,
-    scales: Scales,
-    flat: bool,
-) -> list[Term]:
-    """The terms of a formula; ``flat`` unless the mean is what is compared."""
+    parts: Parts, design: Design, frame: pd.DataFrame, namespace: Mapping[str, Any],
+    observed: Observed, scales: Scales, flat: bool, *, flat_sd: float = 1e5, nowhere: float = 1e-6,
+) -> list[Term]:  # fmt: skip
+    """The terms of a formula; ``flat`` unless the mean is what is compared.
+
+    ``flat_sd``: standard deviations of y that stand for a flat mean, by which log Z is off by
+    1e-10; ``nowhere``: those that stand for a mean of zero.
+    """
     gaussian = observed.likelihood.name == "gaussian"
     _check(parts, design, gaussian, flat)
     unit = observed.scale if gaussian else _unit_sd(observed, design.offset())
@@ -319,9 +314,9 @@ def standardised(
     one, location = Design("1", frame, namespace), observed.location - design.offset().mean()
     common = Common.of(one, location, observed.scale, {})
     if gaussian and flat:
-        common = Common(one, common.mean, np.array([_FLAT * unit]), "flat")
+        common = Common(one, common.mean, np.array([flat_sd * unit]), "flat")
     elif gaussian:
-        common = Common(one, np.zeros(1), np.array([_NOWHERE * unit]), "held at 0")
+        common = Common(one, np.zeros(1), np.array([nowhere * unit]), "held at 0")
     terms: list[Term] = [common]
     if not flat and design.names:
         mean = Coded.of("Intercept", one, False, np.eye(1))
@@ -341,17 +336,20 @@ def standardised(
     return terms
 
 
-def _unit_sd(observed: Observed, offset: Array) -> float:
+def _unit_sd(observed: Observed, offset: Array, *, far: float = 8.0) -> float:
     """What the information of one datum about its linear predictor leaves, on average where all
-    data have one mean."""
+    data have one mean.
+
+    ``far``: scales of the predictor within which the mean of all data is.
+    """
     kernel, theta = observed.likelihood.kernel, observed.likelihood.theta(observed.y)
-    reach = _FAR * observed.scale
+    reach = far * observed.scale
     eta = minimize_scalar(
         lambda eta: -float(evaluate(kernel, theta, eta + offset, 1)[0].sum()),
         bounds=(observed.location - reach, observed.location + reach), method="bounded",
     ).x  # fmt: skip
     information = -float(evaluate(kernel, theta, eta + offset, 3)[2].mean())
-    return max(information, math.exp(-_FAR)) ** -0.5
+    return max(information, math.exp(-far)) ** -0.5
 
 
 def _check(parts: Parts, design: Design, gaussian: bool, flat: bool) -> None:

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _BOUNDS = ("cens", "trunc")
-_SEPARABLE = 100_000  # entries of a design that is searched for perfect separation
 
 
 class Terms(Blocks):
@@ -875,9 +874,13 @@ def _shadowed(formula: str, namespace: Mapping[str, Any]) -> list[str]:
 
 
 def _remarks(
-    parts: Parts, terms: Sequence[Term], observed: Observed, frame: pd.DataFrame
-) -> Iterator[str]:
-    """What a user should know of the data."""
+    parts: Parts, terms: Sequence[Term], observed: Observed, frame: pd.DataFrame, *,
+    separable: int = 100_000,
+) -> Iterator[str]:  # fmt: skip
+    """What a user should know of the data.
+
+    ``separable``: entries of a design that is searched for perfect separation.
+    """
     for written in parts.structured:
         along = written.arguments[0]
         if written.name == "rw2" and along not in columns(parts.common, frame.columns):
@@ -892,7 +895,7 @@ def _remarks(
     labels = observed.likelihood.name in FAMILIES["bernoulli"].links
     common = [term.design.columns() for term in terms if isinstance(term, Common)]
     X = common[0] if common else np.zeros((0, 0))
-    if labels and 0 < X.size <= _SEPARABLE and _separable(observed.y[:, None] * X):
+    if labels and 0 < X.size <= separable and _separable(observed.y[:, None] * X):
         yield (
             "the common effects separate the outcomes perfectly: their sizes are what the priors "
             "allow, and the evidence depends on these"

@@ -20,8 +20,6 @@ from ..precisions.base import WIDE
 from ..priors import OnAnother, Priors
 from .parse import compact
 
-_DRAWS = 999  # of a prior, for its median
-
 
 @dataclass(frozen=True)
 class OfSquare(OnAnother):
@@ -120,11 +118,14 @@ def with_bounds(free: Hyperparameters) -> Hyperparameters:
     return replace(free, bounds=np.where(wide, free.theta[:, None] + np.log(WIDE), free.bounds))
 
 
-def starts(priors: Priors, free: Hyperparameters) -> dict[str, float]:
-    """Medians of the priors that exclude where the search would start."""
+def starts(priors: Priors, free: Hyperparameters, *, draws: int = 999) -> dict[str, float]:
+    """Medians of the priors that exclude where the search would start.
+
+    ``draws``: of a prior, for its median.
+    """
     values = dict(zip(free.names, free.values, strict=True))
     return {
-        name: float(np.median(prior.rvs(size=_DRAWS, random_state=0)))
+        name: float(np.median(prior.rvs(size=draws, random_state=0)))
         for name, prior in priors.items()
         if not np.isfinite(prior.logpdf(values[name]))
     }

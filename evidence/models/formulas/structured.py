@@ -31,7 +31,6 @@ from .terms import keys, named_effect, named_term, places
 if TYPE_CHECKING:
     import pandas as pd
 
-_SPARSE = 50  # steps for every value that occurs, at most
 _EVEN = 1e-6  # of a step
 
 
@@ -141,8 +140,11 @@ def _map(
     return OnLevels(written.call, part, priors, name, levels)
 
 
-def grid(call: str, values: pd.Index) -> tuple[pd.Index, float]:
-    """Equal steps from the first to the last of the values, and their size."""
+def grid(call: str, values: pd.Index, *, sparse: int = 50) -> tuple[pd.Index, float]:
+    """Equal steps from the first to the last of the values, and their size.
+
+    ``sparse``: steps for every value that occurs, at most.
+    """
     import pandas as pd
 
     if values.dtype.kind not in "iufMmb" and not isinstance(values, pd.PeriodIndex):
@@ -168,7 +170,7 @@ def grid(call: str, values: pd.Index) -> tuple[pd.Index, float]:
     steps = np.diff(numbers)
     step = steps.min() if fractions else np.gcd.reduce(steps)
     places = (numbers - numbers[0]) / step
-    if np.abs(places - np.round(places)).max() > _EVEN or places[-1] > _SPARSE * len(levels):
+    if np.abs(places - np.round(places)).max() > _EVEN or places[-1] > sparse * len(levels):
         gaps = levels[1:] - levels[:-1]
         raise InputError(
             f"formula: {call} needs values at equal distances (some may be missing); these have "

@@ -32,7 +32,6 @@ from .priors import is_number
 if TYPE_CHECKING:
     import pandas as pd
 
-_SLOPES = 2.5  # prior standard deviations of slopes, of standardised covariates
 _DEPENDENT = 3e-7  # of a column's length that others leave unexplained: its square is lost in
 # rounding; an x of sd 1 about 1e6 moved log Z by 4e-4, about 1e7 by 0.014, about 1e8 by 0.67
 _SHOWN = 5
@@ -176,18 +175,17 @@ class Common:
 
     @classmethod
     def of(
-        cls,
-        design: Design,
-        location: float,
-        scale: float,
-        given: Mapping[str, Any],
-        predictor: str = "",
-    ) -> Common:
-        """With default priors, or those ``given``."""
+        cls, design: Design, location: float, scale: float, given: Mapping[str, Any],
+        predictor: str = "", *, slopes: float = 2.5,
+    ) -> Common:  # fmt: skip
+        """With default priors, or those ``given``.
+
+        ``slopes``: prior standard deviations of slopes, of standardised covariates.
+        """
         X = design.columns()
         check_independent(X, design.names)
         spread, middle = _spread(X), X.mean(axis=0)
-        sd = _SLOPES * scale / np.where(spread > 0.0, spread, np.abs(middle))
+        sd = slopes * scale / np.where(spread > 0.0, spread, np.abs(middle))
         mean = np.zeros(len(sd))
         own = [
             _normal(name, owner, given)
@@ -199,7 +197,7 @@ class Common:
         if "Intercept" in design.names:
             j = design.names.index("Intercept")
             if own[j] is None:
-                sd[j] = _SLOPES * scale
+                sd[j] = slopes * scale
                 mean[j] = location - design.offset().mean()
                 mean[j] -= np.delete(middle, j) @ np.delete(mean, j)
                 return cls(design, mean, sd, means=middle, of_predictor=predictor)

@@ -27,13 +27,6 @@ from ..priors import Distribution
 from .model import FormulaModel, parameters_of
 from .terms import Common
 
-#: |p|, at least, of parameters that may make a density as high as they like
-_POWERS = {"noise_std": 1.0, "scale": 1.0, "sigma": 1.0, "shape": 0.5, "phi": 0.5}
-_EXACT = 1e-9  # of the largest response: residuals that are rounding
-_DIGITS = 16.0  # nats of noise relative to the data, about what doubles have
-_DENSE = 10**6  # entries of a matrix whose rank is computed
-_SCALES = np.geomspace(1e-3, 1e3, 400)
-
 
 @singledispatch
 def check_ties(model: DataModel, priors: Mapping[str, Any]) -> None:
@@ -41,14 +34,17 @@ def check_ties(model: DataModel, priors: Mapping[str, Any]) -> None:
 
 
 @check_ties.register
-def _of_effects_on_noise(model: FormulaModel, priors: Mapping[str, Any]) -> None:
+def _of_effects_on_noise(
+    model: FormulaModel, priors: Mapping[str, Any], *, digits: float = 16.0
+) -> None:
+    """``digits``: nats of noise relative to the data, about what doubles have."""
     lik = model.likelihood
     if not isinstance(lik, Predicted) or family(lik).counts:
         return
     N = model.y.size
     z, first = lik.location(model.y)[:N] - model.offset[:N], csr_array(model.A[:N])
     for word, power, name, log_p, rows in _parts(model, lik, priors):
-        rise = log_p(_DIGITS + 1.0) - log_p(_DIGITS)
+        rise = log_p(digits + 1.0) - log_p(digits)
         if rows.size and (spare := _spare(first[rows], z[rows])) and rise + power * spare > 0.0:
             raise InputError(
                 f"y is fitted exactly in data {', '.join(map(str, rows[:4]))}, …: nothing keeps "
@@ -63,9 +59,11 @@ def _parts(
 ) -> Iterator[tuple[str, float, str, Callable[[float], float], Array]]:
     """Effects on parameters of the noise: what these are, |p|, whose prior it is, its logarithm
     by the size of the effect, and data that have it."""
+    # |p|, at least, of parameters that may make a density as high as they like
+    powers = {"noise_std": 1.0, "scale": 1.0, "sigma": 1.0, "shape": 0.5, "phi": 0.5}
     N, slices = model.y.size, model.slices
     for j, (word, own) in enumerate(zip(model.further, lik.names, strict=True), 1):
-        for term in model.terms if own in _POWERS else ():
+        for term in model.terms if own in powers else ():
             if term.of_predictor != word:
                 continue
             part = csr_array(model.A[j * N : (j + 1) * N, slices[term.name]]).tocsc()
@@ -74,18 +72,22 @@ def _parts(
                 rows = part.indices[start:end]
                 if isinstance(term, Common):
                     log_p = partial(norm.logpdf, loc=0.0, scale=term.sd[i])
-                    yield word, _POWERS[own], term.words[i], log_p, rows
+                    yield word, powers[own], term.words[i], log_p, rows
                 elif names:
                     log_p = partial(_of_effects, priors[names[0]])
-                    yield word, _POWERS[own], names[0], log_p, rows
+                    yield word, powers[own], names[0], log_p, rows
 
 
-def _spare(A: csr_array, z: Array) -> int:
-    """How many data more than effects are fitted exactly; none where they are not."""
+def _spare(A: csr_array, z: Array, *, exact: float = 1e-9, dense: int = 10**6) -> int:
+    """How many data more than effects are fitted exactly; none where they are not.
+
+    ``exact``: share of the largest response up to which residuals are rounding; ``dense``: entries
+    of a matrix whose rank is computed.
+    """
     A = csr_array(A[:, np.unique(A.indices)])
-    close = _EXACT * np.abs(z).max(initial=0.0)
-    if A.shape[0] * A.shape[1] > _DENSE:
-        found = lsqr(A, z, atol=0.0, btol=_EXACT, iter_lim=200)[0]
+    close = exact * np.abs(z).max(initial=0.0)
+    if A.shape[0] * A.shape[1] > dense:
+        found = lsqr(A, z, atol=0.0, btol=exact, iter_lim=200)[0]
         return (A.shape[0] - min(A.shape)) * bool(np.abs(z - A @ found).max() <= close)
     found, _, rank, _ = np.linalg.lstsq(A.toarray(), z, rcond=None)
     return (z.size - int(rank)) * bool(np.abs(z - A @ found).max(initial=0.0) <= close)
@@ -93,6 +95,7 @@ def _spare(A: csr_array, z: Array) -> int:
 
 def _of_effects(prior: Distribution, at: float) -> float:
     """log density of an effect so large, over what its scale may be."""
+    scales = np.geomspace(1e-3, 1e3, 400)
     with np.errstate(all="ignore"):
-        log_p = prior.logpdf(_SCALES) + norm.logpdf(at, 0.0, _SCALES) + np.log(_SCALES)
+        log_p = prior.logpdf(scales) + norm.logpdf(at, 0.0, scales) + np.log(scales)
     return float(np.logaddexp.reduce(np.nan_to_num(log_p, nan=-np.inf)))

@@ -47,7 +47,6 @@ _ARITHMETIC = {
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
 }
-_SCALARS = tuple(f"{kind}{bits}" for kind in ("float", "int", "uint") for bits in (8, 16, 32, 64))
 _GRAMMAR = (
     "only numbers, + * ** and kernel calls such as 4.0 * RBF(1.5) + WhiteKernel(0.1) are allowed"
 )
@@ -107,6 +106,9 @@ class _Expression(NamedTuple):
 
     def value(self, node: ast.expr) -> float | Kernel:
         """A number (float) or a kernel."""
+        scalars = tuple(
+            f"{kind}{bits}" for kind in ("float", "int", "uint") for bits in (8, 16, 32, 64)
+        )
         match node:
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
                 return self.finite(node, lambda: float(number))
@@ -126,7 +128,7 @@ class _Expression(NamedTuple):
                 func=ast.Attribute(value=ast.Name(id="np" | "numpy"), attr=kind),
                 args=[inside],
                 keywords=[],
-            ) if kind in _SCALARS and isinstance(value := self.value(inside), float):
+            ) if kind in scalars and isinstance(value := self.value(inside), float):
                 return value  # as NumPy prints its numbers
             case ast.Call(func=ast.Name(id=name)):
                 return self.called(_known(name), node)

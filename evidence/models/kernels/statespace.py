@@ -33,8 +33,6 @@ FORMS = (
     "Matern with nu=0.5, 1.5 or 2.5, constants times these, their sums, and sums with a "
     "ConstantKernel or WhiteKernel"
 )
-_FADED = 800.0  # exp(-a) is zero from here on
-_SOME = 1000  # gaps that tell whether many are equal
 Term = tuple[str, float, float]
 
 
@@ -92,10 +90,12 @@ def _terms(kernel: object) -> Iterator[tuple[float, Term]]:
     raise InputError(f"kernel has no Markov chain for {kernel}; there is one for {FORMS}")
 
 
-def chain(kernel: object, X: Array, jitter: float = 0.0) -> Chain:
+def chain(kernel: object, X: Array, jitter: float = 0.0, *, some: int = 1000) -> Chain:
     """The chain of a kernel at inputs (N, 1); jitter relative to its variance.
 
     Equal inputs share a state, unless each has white noise of its own.
+
+    ``some``: gaps that tell whether many are equal.
     """
     if X.shape[1] != 1:
         raise InputError(
@@ -113,7 +113,7 @@ def chain(kernel: object, X: Array, jitter: float = 0.0) -> Chain:
     else:
         times, state = _unique(t)
     gaps, which = np.diff(times), np.arange(times.size - 1)
-    if np.unique(gaps[:_SOME]).size < 0.5 * gaps[:_SOME].size:  # equal ones share their numbers
+    if np.unique(gaps[:some]).size < 0.5 * gaps[:some].size:  # equal ones share their numbers
         gaps, which = np.unique(gaps, return_inverse=True)
     blocks = [_block(term, variance, gaps) for term, variance in parts.items()]
     if len(blocks) == 1:
@@ -149,8 +149,13 @@ def _side_by_side(blocks: Sequence[Array]) -> Array:
     return out
 
 
-def _block(term: Term, variance: float, gaps: Array) -> tuple[Array, Array, Array]:
-    """Stationary covariance, F and Q for all gaps."""
+def _block(
+    term: Term, variance: float, gaps: Array, *, faded: float = 800.0
+) -> tuple[Array, Array, Array]:
+    """Stationary covariance, F and Q for all gaps.
+
+    ``faded``: from which on exp(-a) is zero.
+    """
     kind, nu, scale = term
     one, many = np.ones((1, 1)), np.ones((gaps.size, 1, 1))
     if kind == "constant":
@@ -162,7 +167,7 @@ def _block(term: Term, variance: float, gaps: Array) -> tuple[Array, Array, Arra
     companion[-1] = [-math.comb(p, j) for j in range(p)]
     N = companion + np.eye(p)
     powers = np.array([np.linalg.matrix_power(N, j) / math.factorial(j) for j in range(p)])
-    a = np.minimum(math.sqrt(2.0 * nu) / scale * gaps, _FADED)
+    a = np.minimum(math.sqrt(2.0 * nu) / scale * gaps, faded)
     moves = np.einsum("u,uj,jik->uik", np.exp(-a), a[:, None] ** np.arange(p), powers)
     P = _driven(powers[:, :, -1], np.array([np.inf]))[0]
     q = variance / P[0, 0]

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
 MOST_DIMENSIONS = 3
-_NUMBERS = 4e6  # covariances that are computed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,8 +217,9 @@ def _diagonal(kernel: Kernel, X: Array) -> Array:
     return np.array([float(kernel(x, x)[0, 0]) for x in X[:, None]])
 
 
-def _batches(groups: Indices) -> Iterator[slice]:
-    size = max(1, int(_NUMBERS / groups.shape[1] ** 2))
+def _batches(groups: Indices, *, numbers: float = 4e6) -> Iterator[slice]:
+    """``numbers``: covariances that are computed at a time."""
+    size = max(1, int(numbers / groups.shape[1] ** 2))
     for start in range(0, len(groups), size):
         yield slice(start, min(start + size, len(groups)))
 

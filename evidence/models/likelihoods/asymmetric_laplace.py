@@ -16,7 +16,6 @@ from .checks import Parametric, check_reals, stack
 from .pointwise import Pointwise
 from .quadrature import evaluate
 
-_FAR = 9.0  # standard deviations beyond which a Gaussian is nothing
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)  # more than its digits take
 _NODES, _WEIGHTS = 0.5 + 0.5 * _NODES, 0.5 * _WEIGHTS
 
@@ -100,12 +99,15 @@ class AsymmetricLaplace(Parametric):
         with np.errstate(invalid="ignore"):
             return self._two_sides(y, m, v, order)
 
-    def _two_sides(self, y: Array, m: Array, v: Array, order: int) -> Array:
+    def _two_sides(
+        self, y: Array, m: Array, v: Array, order: int, *, beyond: float = 9.0
+    ) -> Array:
+        """``beyond``: standard deviations beyond which a Gaussian is nothing."""
         top, root = self.theta(y)[3], np.sqrt(np.where(v > 0.0, v, np.nan))
         d = (y - m) / root
         c = np.array([d, -d]) - self.theta(y)[1:3] * root
-        far = np.where(c > 0.0, c + _FAR, _FAR**2 / (np.hypot(c, _FAR) - c))
-        near = np.maximum(c - _FAR, 0.0)
+        far = np.where(c > 0.0, c + beyond, beyond**2 / (np.hypot(c, beyond) - c))
+        near = np.maximum(c - beyond, 0.0)
         t = near + (far - near) * _NODES[:, None, None]
         log_p = (c - 0.5 * t) * t
         highest = log_p.max(axis=(0, 1))

@@ -30,9 +30,7 @@ from .counts import log_peak
 from .pointwise import Pointwise
 
 _FREE: Mapping[str, tuple[float, float]] = {"phi": (1e-3, 1e5)}
-_FEW = 16.0  # counts up to which log Γ(a + n) - log Γ(a) is a sum
 _LARGE = 14.0  # where asymptotic series of 1/z² to these orders are good to 1e-16
-_CLIMB = 5  # steps of Newton's method from where the mode of a beta density is about
 _LEAST, _MOST = np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg
 
 
@@ -72,7 +70,8 @@ def _peak(z):
 @jit
 def _rising(a, n):
     """log Γ(a + n) - log Γ(a) and three derivatives, for a ≥ 1 and a whole n."""
-    if n > _FEW:
+    few = 16.0  # counts up to which log Γ(a + n) - log Γ(a) is a sum
+    if n > few:
         f, g = _digamma(a + n), _digamma(a)
         product, z = 1.0, a
         while z < _LARGE:
@@ -168,9 +167,10 @@ class Beta(Parametric):
 
     def location(self, y: Array) -> Array:
         """Where ψ(a) - ψ(b) = logit y, by Newton's method."""
+        climb = 5  # steps of Newton's method from where the mode of a beta density is about
         (phi,) = self.parameters(y)
         x = logit((phi * y + 0.5) / (phi + 1.0))
-        for _ in range(_CLIMB):
+        for _ in range(climb):
             a, b = phi * expit(x), phi * expit(-x)
             slope = (zeta(2.0, a) + zeta(2.0, b)) * (a * b / phi)
             x = x - (digamma(a) - digamma(b) - logit(y)) / slope

@@ -30,8 +30,6 @@ from .pointwise import Pointwise
 
 NONE, LEFT, RIGHT, INTERVAL = 0.0, -1.0, 1.0, 2.0
 _WORDS = {"none": NONE, "left": LEFT, "right": RIGHT, "interval": INTERVAL}
-_NARROW = 1e-3  # an interval whose probability is density times width, to 1e-12
-_FAR = 40.0  # logarithm by which one end of an interval is less dense than the other, and nothing
 
 
 @jit
@@ -42,14 +40,17 @@ def in_x(f, k):
 
 @jit
 def _normal_between(a, b, width):
+    narrow = 1e-3  # an interval whose probability is density times width, to 1e-12
+    # logarithm by which one end of an interval is less dense than the other, and nothing
+    far = 40.0
     if a + b > 0.0:  # in the lower tail nothing cancels
         f = _normal_between(-b, -a, width)
         return f[0], -f[1], f[2], -f[3]
     middle = 0.5 * (a + b)
     below = log_ndtr_derivatives(b, 3)
-    if 0.5 * (a * a - b * b) > _FAR:
+    if 0.5 * (a * a - b * b) > far:
         return below
-    if width * (1.0 - middle) < _NARROW:
+    if width * (1.0 - middle) < narrow:
         w = width * width / 12.0
         bent = math.log1p(0.5 * w * (middle * middle - 1.0))
         value = math.log(width) - 0.5 * middle * middle - LOG_SQRT_2PI + bent

@@ -14,15 +14,15 @@ from ...numerics.special import exp, exp_parts, log
 from .base import Array
 from .checks import Labels
 
-_RARE = -40.0  # below it 1 - exp(-u) is u, to all digits
 _SURE = 800.0  # exp(-u) is zero there
 
 
 @vector_loop
 def _first_order(x, y, step, out):
     """log p(y|x) and its slope; with a constant ``step`` the loop becomes vector instructions."""
+    below = -40.0  # below it 1 - exp(-u) is u, to all digits
     for i in range(x.size):
-        u, rare = exp(x[i]), x[i] < _RARE
+        u, rare = exp(x[i]), x[i] < below
         hazard = u if u < _SURE else _SURE
         h, r, t = exp_parts(-hazard, 0.0)
         survival, event = 2.0 * (h + h * (r + t)), -2.0 * (h * (r + t) + (h - 0.5))

@@ -13,12 +13,6 @@ from ...messages import InputError
 from .base import Array
 from .checks import Parametric, check_counts
 
-# Stirling: log Γ(n+1) = n log n - n + ½ log(2πn) + Σ_k S_k / n^(2k+1)
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
-_LARGE = 16.0
-_MANY = 10_000
-_MAX_RATE = 9e18  # numpy draws Poisson counts as 64-bit integers
-
 
 def log_peak(n: ArrayLike) -> Array:
     r"""The Poisson log probability at its own mean, :math:`n \log n - n - \log\Gamma(n+1)`.
@@ -26,17 +20,21 @@ def log_peak(n: ArrayLike) -> Array:
     Evaluated by Stirling's series for large ``n``, where the three terms would cancel; zero
     at ``n = 0``. Differences of log-gamma functions become differences of these small numbers.
     """
+    # Stirling: log Γ(n+1) = n log n - n + ½ log(2πn) + Σ_k S_k / n^(2k+1)
+    stirling = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
+    stirling_from = 16.0
+    many = 10_000
     n = np.asarray(n, dtype=float)
     if (some := once(n)) is not n:
         return np.broadcast_to(log_peak(some), n.shape)
-    if n.size > _MANY and n.max() < 0.1 * n.size and (n.astype(np.intp) == n).all():
+    if n.size > many and n.max() < 0.1 * n.size and (n.astype(np.intp) == n).all():
         return log_peak(np.arange(n.max() + 1.0))[n.astype(np.intp)]  # many are the same
-    small = np.minimum(n, _LARGE)
+    small = np.minimum(n, stirling_from)
     exact = xlogy(small, small) - small - gammaln(small + 1.0)
-    large = np.maximum(n, _LARGE)
+    large = np.maximum(n, stirling_from)
     inverse = 1.0 / large
-    series = inverse * np.polynomial.polynomial.polyval(inverse * inverse, _STIRLING)
-    return np.where(n < _LARGE, exact, -0.5 * np.log(2.0 * np.pi * large) - series)
+    series = inverse * np.polynomial.polynomial.polyval(inverse * inverse, stirling)
+    return np.where(n < stirling_from, exact, -0.5 * np.log(2.0 * np.pi * large) - series)
 
 
 def once(y: Array) -> Array:
@@ -51,13 +49,16 @@ def lognormal_moments(log_mean: ArrayLike, var: ArrayLike) -> tuple[Array, Array
         return mean, mean * (mean * np.expm1(var))
 
 
-def draw_counts(rate: Array, rng: np.random.Generator) -> Array:
-    """Poisson counts as floats."""
+def draw_counts(rate: Array, rng: np.random.Generator, *, max_rate: float = 9e18) -> Array:
+    """Poisson counts as floats.
+
+    ``max_rate``: numpy draws Poisson counts as 64-bit integers.
+    """
     largest = np.max(rate, initial=0.0)
-    if not largest < _MAX_RATE:
+    if not largest < max_rate:
         raise InputError(
             f"x: the rate reaches {largest:.3g}, too large to draw counts from (limit "
-            f"{_MAX_RATE:.0e}); use a prior with a smaller amplitude or a lower mean"
+            f"{max_rate:.0e}); use a prior with a smaller amplitude or a lower mean"
         )
     return rng.poisson(rate).astype(float)
 

@@ -9,8 +9,6 @@ from ...messages import InputError
 from . import quadrature
 from .base import PLACES, Array, Likelihood
 
-_CANDIDATES = (-1.0, 0.0, 1.0, 2.0, -0.7, 0.4)
-_STEPS = (1e-2, 1e-3, 1e-4, 1e-5)
 _NAMES = ("log p", "the first derivative", "the second derivative", "the third derivative")
 
 
@@ -20,6 +18,7 @@ def check_derivatives(likelihood: Likelihood, y: ArrayLike | None = None) -> Non
     Fourth-order central differences at six points around ``location(y)``. An entry is wrong
     when no step size between 1e-2 and 1e-5 agrees with it to 1e-4.
     """
+    steps = (1e-2, 1e-3, 1e-4, 1e-5)
     observed = examples(likelihood) if y is None else np.atleast_1d(likelihood.check(y).y)
     theta, location = likelihood.theta(observed), likelihood.location(observed)
     for n, value in enumerate(observed):
@@ -36,15 +35,16 @@ def check_derivatives(likelihood: Likelihood, y: ArrayLike | None = None) -> Non
                 f"log_concave=True, but the second derivative is {np.max(rows[2]):g} > 0 "
                 f"at y = {value:g}"
             )
-        slopes = np.array([_slope(likelihood, datum, x, h) for h in _STEPS])
+        slopes = np.array([_slope(likelihood, datum, x, h) for h in steps])
         for k in (1, 2, 3):
             _compare(k, rows[k], slopes[:, k - 1], x, value)
 
 
 def examples(likelihood: Likelihood) -> Array:
     """Values of y that the likelihood accepts, as many as its parameters ask for."""
+    candidates = (-1.0, 0.0, 1.0, 2.0, -0.7, 0.4)
     accepted = []
-    for candidate in _CANDIDATES:
+    for candidate in candidates:
         try:
             accepted.append(float(likelihood.check(np.array([candidate])).y[0]))
         except ValueError:

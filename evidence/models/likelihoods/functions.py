@@ -27,11 +27,7 @@ from .custom import CustomLikelihood, compiled
 from .differences import examples
 from .predicted import Expansion, Several
 
-_STEP = 2e-4  # the first that is tried
-_BEND = 4e-8  # second difference of a good step, relative to f where that is large
-_TILT = 1e-2  # and first difference at most
 _TRIES = 50  # of steps, each four times or a quarter of the one before
-_NEAR = 1e-3  # squared steps to a mode, in its standard deviations
 _Z, _LOG_W = np.polynomial.hermite_e.hermegauss(9)
 _LOG_W = np.log(_LOG_W / _LOG_W.sum()) + 0.5 * _Z**2
 
@@ -51,13 +47,16 @@ def _moved(at, eta, theta, j, step):
 @_njit
 def _stepped(at, eta, theta, j, f):
     """A step that is neither too long nor too short, and f at both of its ends."""
-    h, before, size = _STEP, 0, max(1.0, abs(f))
+    first_step = 2e-4  # the first that is tried
+    good_bend = 4e-8  # second difference of a good step, relative to f where that is large
+    good_tilt = 1e-2  # and first difference at most
+    h, before, size = first_step, 0, max(1.0, abs(f))
     for _ in range(_TRIES):
         up, down = _moved(at, eta, theta, j, h), _moved(at, eta, theta, j, -h)
         bend, tilt, ahead = abs(up - 2.0 * f + down), 0.5 * abs(up - down), 0
-        if not (bend < 8.0 * _BEND * size and tilt < _TILT * size):
+        if not (bend < 8.0 * good_bend * size and tilt < good_tilt * size):
             ahead = -1
-        elif bend < _BEND / 8.0 * size and tilt < 0.1 * _TILT * size:
+        elif bend < good_bend / 8.0 * size and tilt < 0.1 * good_tilt * size:
             ahead = 1
         if ahead == 0 or ahead == -before:
             break
@@ -99,6 +98,7 @@ def _expand(at, eta_, theta_, value, slope, W):
 @_njit
 def _mode(at, eta, theta, m, v):
     """Of the first predictor, by Newton's method with steps halved until they rise; precision."""
+    near = 1e-3  # squared steps to a mode, in its standard deviations
     x, precision = m, 1.0 / v
     for _ in range(_TRIES):
         eta[0] = x
@@ -112,7 +112,7 @@ def _mode(at, eta, theta, m, v):
                 break
             step *= 0.5
         x += step
-        if step * step * precision < _NEAR:
+        if step * step * precision < near:
             break
     return x, precision
 

@@ -31,16 +31,7 @@ from ...numerics.special import LOG_SQRT_2PI, exp, log
 
 _BATCH = 256
 _NEWTON = 8  # steps towards the mode, at most, and to each end
-_CLOSE = 1e-3  # squared distance from the mode, in widths, from which one step more is enough
-_DIFFERENCE = 1e-3  # in widths, between the slopes that make a curvature
-_DROP, _MORE = 24.0, 2.5  # logarithm by which the integrand falls, and more for every moment
-_AIM, _SPARE = 1.05, 1.3  # what is aimed at and what is still good, relative to it
-_INTERVALS, _LEVELS = 16, 5  # of the first lattice; how often it is halved, at most
-_MANY = 5  # moments for which the first lattice is twice as fine
-_CHUNK = 64 * _BATCH  # data of which those that differ are gathered before lattices are halved
-_STRICT, _LOOSE = 1e-11, 1e-5  # difference of two sums, relative: always good, never good
-_ERROR = 1e-12  # what may be left of it in an analytic integrand
-_LEAN = 3.0  # (mean - mode)² / variance, at most: what holds of every single mode
+_AIM = 1.05  # what is aimed at, relative to what is asked for
 
 # What a batch keeps of its data: each number in a row of its own, after these their parameters,
 # then sums. One array, and rows at constant distances, so that loops become vector instructions.
@@ -54,6 +45,7 @@ _SPACING = _HIGH  # of the lattice, when modes have been found
 @vector_loop
 def _newton_step(state, n, shifted, here, there):
     """One step uphill for all that have not arrived; the number of those that have."""
+    close = 1e-3  # squared distance from the mode, in widths, from which one step more is enough
     arrived = 0
     for i in range(n):
         precision, x = state[_PRECISION + i], state[_MODE + i]
@@ -63,7 +55,7 @@ def _newton_step(state, n, shifted, here, there):
         curvature = precision - (bend if bend < 0.0 else 0.0)
         new = x + slope / curvature
         low, high = (x if slope > 0.0 else low), (high if slope > 0.0 else x)
-        good = slope * slope < _CLOSE * curvature
+        good = slope * slope < close * curvature
         new = new if (low <= new) & (new <= high) | good else 0.5 * (low + high)
         state[_MODE + i] = x if done else new
         state[_WIDTH + i] = state[_WIDTH + i] if done else 1.0 / math.sqrt(curvature)
@@ -76,9 +68,10 @@ def _newton_step(state, n, shifted, here, there):
 @jit
 def _find_modes(kernel, theta, state, n, x, here, there):
     """Newton's method from the hints; slopes at two places make a curvature."""
+    difference = 1e-3  # in widths, between the slopes that make a curvature
     for step in range(_NEWTON):
         for i in range(n):
-            x[i] = state[_MODE + i] + _DIFFERENCE * state[_WIDTH + i]
+            x[i] = state[_MODE + i] + difference * state[_WIDTH + i]
         kernel(state[_MODE:].ctypes, theta.ctypes, n, _BATCH, 1, 1, here.ctypes)
         kernel(x.ctypes, theta.ctypes, n, _BATCH, 1, 1, there.ctypes)
         if step == 0:
@@ -97,6 +90,7 @@ def _edge_step(state, n, side, ends, x, out, drop):
 
     One is linear in the distance for Gaussians, the other for exponentials.
     """
+    spare = 1.3  # what is still good, relative to the aim
     arrived, aim = 0, _AIM * drop
     for i in range(n):
         mode, m, precision = state[_MODE + i], state[_M + i], state[_PRECISION + i]
@@ -109,7 +103,7 @@ def _edge_step(state, n, side, ends, x, out, drop):
         factor = 1.0 - gap * fall / (slope * distance)
         factor = factor if factor > 0.4 else 0.4  # also of NaN
         factor = factor if factor < 3.0 else 3.0
-        good = (drop <= fall) & (fall <= _SPARE * drop)
+        good = (drop <= fall) & (fall <= spare * drop)
         ends[i] = distance if done | good else distance * factor
         state[_DONE + i] = 1.0 if done | good else 0.0
         arrived += done | good
@@ -176,15 +170,19 @@ def _compare(state, n, nodes, halfway, spread, scale, differ):
 
     Also where the mean is too far from the mode for central moments, or nodes may pass by it.
     """
+    strict = 1e-11  # difference of two sums, relative, that is always good
+    loose = 1e-5  # and one that never is
+    error = 1e-12  # what may be left of it in an analytic integrand
+    lean = 3.0  # (mean - mode)² / variance, at most: what holds of every single mode
     for i in range(n):
         mass, strip = nodes[0, i] + halfway[0, i], state[_STRIP + i]
         shift, second = (nodes[1, i] + halfway[1, i]) / mass, (nodes[2, i] + halfway[2, i]) / mass
         spacing = 0.5 * state[_SPACING + i]
-        lost = shift * shift > _LEAN * (second - shift * shift)
+        lost = shift * shift > lean * (second - shift * shift)
         differ[i] = 1.0 if lost | (spacing > state[_WIDTH + i]) else 0.0
-        tolerance = _ERROR * exp(math.pi * strip / spacing)
-        tolerance = tolerance if tolerance > _STRICT else _STRICT
-        scale[i] = mass * (tolerance if tolerance < _LOOSE else _LOOSE)
+        tolerance = error * exp(math.pi * strip / spacing)
+        tolerance = tolerance if tolerance > strict else strict
+        scale[i] = mass * (tolerance if tolerance < loose else loose)
         state[_SPACING + i], spread[i] = spacing, math.sqrt(second)
     for k in range(nodes.shape[0]):
         for i in range(n):
@@ -236,6 +234,13 @@ def _move(source, first, target, start, n):
 @jit
 def lattice_moments(kernel, concave, strip, theta, m, v, hints, out, left):
     """Write log Ẑ, mean and central moments where lattices suffice; ``left`` marks the others."""
+    first_drop = 24.0  # logarithm by which the integrand falls
+    more = 2.5  # and more for every moment
+    first_intervals = 16  # of the first lattice
+    levels = 5  # how often it is halved, at most
+    many = 5  # moments for which the first lattice is twice as fine
+    # data of which those that differ are gathered before lattices are halved
+    chunk_size = 64 * _BATCH
     size, parameters = out.shape[0], theta.shape[0]
     state = np.empty((_ROWS + parameters + 2 * size) * _BATCH)
     own = state[_ROWS * _BATCH :]
@@ -243,12 +248,15 @@ def lattice_moments(kernel, concave, strip, theta, m, v, hints, out, left):
     x, here, there = np.empty(_BATCH), np.empty(4 * _BATCH), np.empty(4 * _BATCH)
     term, power, differ = np.empty(_BATCH), np.empty(_BATCH), np.empty(_BATCH)
     work = (x, here, term, power)
-    drop, intervals = _DROP + _MORE * size, _INTERVALS if size < _MANY else 2 * _INTERVALS
-    waiting = np.empty((state.size // _BATCH, min(_CHUNK, m.size)))
+    drop, intervals = (
+        first_drop + more * size,
+        first_intervals if size < many else 2 * first_intervals,
+    )
+    waiting = np.empty((state.size // _BATCH, min(chunk_size, m.size)))
     left[:] = True
-    for chunk in range(0, m.size, _CHUNK):
-        used = min(_CHUNK, m.size - chunk)
-        for level in range(_LEVELS):
+    for chunk in range(0, m.size, chunk_size):
+        used = min(chunk_size, m.size - chunk)
+        for level in range(levels):
             count, used = used, 0
             for start in range(0, count, _BATCH):
                 n = min(_BATCH, count - start)

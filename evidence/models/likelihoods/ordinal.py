@@ -18,8 +18,6 @@ from .base import Array, Likelihood, Observations, Rows
 from .checks import check_parameter, stack
 from .pointwise import Pointwise
 
-_BOUNDS = (1e-3, 1e3)
-
 
 @vector_loop
 def _first_order(x, theta, step, out):
@@ -94,7 +92,8 @@ class Ordinal(Likelihood):
 
     @property
     def free(self) -> Mapping[str, tuple[float, float]]:  # type: ignore[override]
-        return {f"gap_{k}": _BOUNDS for k in range(1, len(self.gaps) + 1)}
+        bounds = (1e-3, 1e3)
+        return {f"gap_{k}": bounds for k in range(1, len(self.gaps) + 1)}
 
     def value_of(self, name: str) -> float:
         return dict(zip(self.free, self.gaps, strict=True))[name]

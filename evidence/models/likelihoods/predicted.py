@@ -32,8 +32,6 @@ from .base import PLACES, Likelihood, Observations, Rows, family
 from .quadrature import evaluate
 
 _STEP = 2e-4  # of differences: slopes to 1e-8, curvatures to 1e-7 of log p near one
-_TOGETHER = 2**16  # data times draws at a time
-_LOG_FARTHEST, _LOGIT_FARTHEST = 300.0, 36.0  # where parameters are still numbers, shares not 1
 
 
 class Expansion(NamedTuple):
@@ -213,9 +211,11 @@ class Predicted(Several):
 
     def natural(self, name: str, eta: Array) -> Array:
         """The parameter for values of its predictor."""
+        log_farthest = 300.0  # where parameters are still numbers
+        logit_farthest = 36.0  # where shares are not 1
         if self._range(name)[1] == 1.0:
-            return expit(np.clip(eta, -_LOGIT_FARTHEST, _LOGIT_FARTHEST))
-        return np.exp(np.clip(eta, -_LOG_FARTHEST, _LOG_FARTHEST))
+            return expit(np.clip(eta, -logit_farthest, logit_farthest))
+        return np.exp(np.clip(eta, -log_farthest, log_farthest))
 
     def given(self, further: Array) -> Likelihood:
         pairs = zip(self.names, further, strict=True)
@@ -228,15 +228,15 @@ class Predicted(Several):
         return self.base.holding({n: self.natural(n, further[..., j, :]) for j, n in pairs})
 
     def _kernel(
-        self,
-        y: Array,
-        eta: Array,
-        own: Mapping[str, Array] = MappingProxyType({}),
-        order: int = 3,
-    ) -> Array:
-        """log p and its derivatives in the first predictor, (4, B, N)."""
+        self, y: Array, eta: Array, own: Mapping[str, Array] = MappingProxyType({}),
+        order: int = 3, *, together: int = 2**16,
+    ) -> Array:  # fmt: skip
+        """log p and its derivatives in the first predictor, (4, B, N).
+
+        ``together``: data times draws at a time.
+        """
         out = np.empty((4, len(eta), y.size))
-        step = max(1, _TOGETHER // y.size)
+        step = max(1, together // y.size)
         for some in (slice(i, i + step) for i in range(0, len(eta), step)):
             part = eta[some]
             values = {n: self.natural(n, part[:, j]) for j, n in enumerate(self.names, 1)}

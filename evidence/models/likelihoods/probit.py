@@ -17,8 +17,6 @@ from .base import Array
 from .checks import Labels
 from .quadrature import evaluate
 
-_FAR = -2.5  # below it differences cancel in high derivatives of log Φ
-
 
 @kernel
 def _kernel(x_, theta_, n, stride, step, order, out_):
@@ -64,9 +62,10 @@ class Probit(Labels):
 
     def tilted_cumulants(self, y: Array, m: Array, v: Array, order: int) -> Array:
         r"""Of order l ≥ 3 :math:`(y v/\sqrt{1+v})^l\, (\log\Phi)^{(l)}(y m/\sqrt{1+v})`."""
+        far = -2.5  # below it differences cancel in high derivatives of log Φ
         out = np.empty((order + 1, y.size))
         z = y * m / np.sqrt(1.0 + v)
-        near = (z > _FAR) & (v > 0.0)
+        near = (z > far) & (v > 0.0)
         if not near.all():
             out[:, ~near] = super().tilted_cumulants(y[~near], m[~near], v[~near], order)
         y, m, v, z = y[near], m[near], v[near], z[near]

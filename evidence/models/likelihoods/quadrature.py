@@ -44,12 +44,6 @@ _X15 = np.concatenate([-_NODES, _NODES[-2::-1]])
 _K15 = np.concatenate([_KRONROD, _KRONROD[-2::-1]])
 _G15 = np.concatenate([_GAUSS, _GAUSS[-2::-1]])
 
-_DROP = 60.0  # the integrand is followed until it has fallen by exp(-60)
-_TOLERANCE = 1e-11  # on |K15 - G7| relative to the total mass
-_MAX_PANELS = 400
-_MAX_DOUBLINGS = 30
-_TOGETHER = 16384  # data in one call; more are shared among cores
-
 
 @jit
 def _log_tilted(kernel, theta, x, m, v, buffer, out):
@@ -108,11 +102,12 @@ def _edge(kernel, theta, start, direction, width, floor, m, v, buffer, out):
 @jit
 def _grow(stack, count, start, end, step):
     """Push panels from ``start`` to ``end``, each twice as long as the last; the new count."""
+    max_doublings = 30
     direction = 1.0 if end > start else -1.0
     inner = start
-    for k in range(_MAX_DOUBLINGS):
+    for k in range(max_doublings):
         outer = inner + direction * step
-        if (end - outer) * direction < 0.5 * step or k == _MAX_DOUBLINGS - 1:
+        if (end - outer) * direction < 0.5 * step or k == max_doublings - 1:
             outer = end
         stack[count, 0], stack[count, 1] = min(inner, outer), max(inner, outer)
         count += 1
@@ -184,6 +179,9 @@ def tilted_one(kernel, theta, m, v, hints, moments, work):
     the cavity is not a distribution (``v <= 0``, or NaN) or the likelihood cannot be evaluated;
     ``v = 0`` is a point mass.
     """
+    drop = 60.0  # the integrand is followed until it has fallen by exp(-60)
+    tolerance = 1e-11  # on |K15 - G7| relative to the total mass
+    max_panels = 400
     stack, x15, buffer, out, sums, totals = work
     for k in range(moments.size):
         moments[k] = np.nan if v != 0.0 else 0.0
@@ -202,7 +200,7 @@ def tilted_one(kernel, theta, m, v, hints, moments, work):
         if other_height + math.log(other_width) > height + math.log(width):
             mode, height, width = other, other_height, other_width
     lo, hi = peaks[0], peaks[used - 1]
-    floor = top - _DROP
+    floor = top - drop
     first = _edge(kernel, theta, lo[0], -1.0, lo[1], floor, m, v, buffer, out)
     last = _edge(kernel, theta, hi[0], 1.0, hi[1], floor, m, v, buffer, out)
     if not (np.isfinite(first) and np.isfinite(last) and np.isfinite(top)):
@@ -226,8 +224,8 @@ def tilted_one(kernel, theta, m, v, hints, moments, work):
         a, b = stack[count, 0], stack[count, 1]
         error = _panel(kernel, theta, a, b, base, mode, width, m, v, x15, out, sums)
         panels += 1
-        wanted = _TOLERANCE * max(totals[0], scale)
-        if error > wanted and panels < _MAX_PANELS and count + 2 <= stack.shape[0]:
+        wanted = tolerance * max(totals[0], scale)
+        if error > wanted and panels < max_panels and count + 2 <= stack.shape[0]:
             mid = 0.5 * (a + b)
             stack[count, 0], stack[count, 1] = a, mid
             stack[count + 1, 0], stack[count + 1, 1] = mid, b
@@ -281,26 +279,21 @@ def evaluate(kernel: Callable[..., None], theta: Array, x: Array, order: int = 3
 
 
 def tilted_moments(
-    kernel: Callable[..., None],
-    theta: Array,
-    m: Array,
-    v: Array,
-    hints: Array,
-    order: int,
-    *,
-    log_concave: bool = False,
-    unimodal: bool = False,
-    strip: Array | float = 0.0,
-) -> Array:
+    kernel: Callable[..., None], theta: Array, m: Array, v: Array, hints: Array, order: int, *,
+    log_concave: bool = False, unimodal: bool = False, strip: Array | float = 0.0,
+    together: int = 16384,
+) -> Array:  # fmt: skip
     """log Ẑ, mean and central moments up to ``order`` (≥ 2), shape (order + 1, N).
 
     ``hints`` (K, N): K places for each datum near which its likelihood may be largest. Where it
     is ``log_concave``, or rises to the only hint and falls beyond it (``unimodal``), sums over a
     lattice come first, and adaptive quadrature where they do not suffice; for ``strip`` see
     :meth:`.Likelihood.strip`.
+
+    ``together``: data in one call; more are shared among cores.
     """
     strips = np.full(m.shape, strip)
-    parts = [slice(i, i + _TOGETHER) for i in range(0, max(m.size, 1), _TOGETHER)]
+    parts = [slice(i, i + together) for i in range(0, max(m.size, 1), together)]
     outs: list[Array] = [np.empty(0)] * len(parts)
 
     def share(first: int, stride: int) -> None:

@@ -34,8 +34,6 @@ _MEANT = {
     "cumulative": "ordinal",
     "count": "poisson' or 'negative_binomial",
 }
-_LONGEST = 1_000_000  # characters: binomial(n=(…)) may have a number for every row
-_FEW = 9  # values that are written out
 _EXAMPLE = "write for example 'probit' or 'student_t(df=4, scale=0.5)'"
 
 
@@ -57,7 +55,8 @@ def get(spec: str | Likelihood) -> Likelihood:
         raise InputError(
             f"likelihood must be a Likelihood object or a string, got {shown(spec)}; {_EXAMPLE}"
         )
-    with readable("likelihood", spec, _LONGEST):
+    # so many characters: binomial(n=(…)) may have a number for every row
+    with readable("likelihood", spec, 1_000_000):
         head, bracket, rest = spec.strip().partition("(")
         name = _known_name(head)
         arguments = _parse_arguments(spec, bracket + rest) if bracket else {}
@@ -111,9 +110,10 @@ def describe(likelihood: Likelihood) -> str:
     return f"{likelihood.name}({', '.join(parts)})" if parts else likelihood.name
 
 
-def _in_words(value: float | tuple[float, ...]) -> str:
+def _in_words(value: float | tuple[float, ...], *, few: int = 9) -> str:
+    """``few``: values that are written out."""
     if not isinstance(value, tuple):
         return repr(value).removesuffix(".0")
-    if len(value) > _FEW:
+    if len(value) > few:
         return f"<{len(value)} values>"
     return f"({', '.join(map(_in_words, value))}{',' * (len(value) == 1)})"

@@ -24,7 +24,6 @@ from ...numerics.arrays import Array
 from .base import Observations
 from .predicted import Expansion, Several
 
-_TOGETHER = 512  # draws, whose places stay in a cache
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -85,13 +84,14 @@ class Softmax(Several):
 
     def averaged(self, y: Array, known: Array, away: Array, log_w: Array, tilt: Array) -> Array:
         """Sums of ratios of exponentials, without an exponential or logarithm for every place."""
+        together = 512  # draws, whose places stay in a cache
         known, flat = self._of_all(known), self._of_all(away.reshape(len(away), -1))
         known, flat, hit = known - known.max(axis=0), flat - flat.max(axis=0), int(y[0])
         terms = log_w + flat[hit].reshape(log_w.shape)
         tops, top = terms.max(axis=1, keepdims=True), tilt.max(axis=0)
         w, factors, places = np.exp(terms - tops)[:, None], np.exp(tilt - top), np.exp(flat).T
         own, out = np.exp(known), np.empty((len(terms), tilt.shape[1]))
-        for some in (slice(k, k + _TOGETHER) for k in range(0, tilt.shape[1], _TOGETHER)):
+        for some in (slice(k, k + together) for k in range(0, tilt.shape[1], together)):
             total = np.maximum(places @ own[:, some], _TINY).reshape(*terms.shape, -1)
             out[:, some] = np.matmul(w, np.divide(factors[:, some], total, out=total))[:, 0]
         return np.log(np.maximum(out, _TINY)) + tops + (top + known[hit])

@@ -32,9 +32,6 @@ _HAZARDS: dict[str, tuple[Callable[..., Array], Callable[..., Array]]] = {
 _HAZARDS |= {"lognormal": _HAZARDS["gaussian"], "exponential": _HAZARDS["weibull"]}
 
 
-_LEAST = 2.0**-53  # of shares: no draw is where there is no bound
-
-
 @jit
 def _over(f, g):
     return f[0] - g[0], f[1] - g[1], f[2] - g[2], f[3] - g[3]
@@ -136,6 +133,7 @@ class Truncated(Bounded):
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         """By the inverse of cumulative hazards, which are exact in both tails."""
+        least = 2.0**-53  # of shares: no draw is where there is no bound
         x, base = np.asarray(x, float), self.of
         if isinstance(base, Censored):
             return base.simulate(x, rng)
@@ -150,7 +148,7 @@ class Truncated(Bounded):
                 ends = np.log(np.maximum(lower, 0.0)), np.log(upper)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             low, high = (hazard(k * (end - x - c)) for end in ends)
-            share = rng.uniform(_LEAST, 1.0 - _LEAST, x.shape)
+            share = rng.uniform(least, 1.0 - least, x.shape)
             y = x + c + inverse(low - np.log1p(share * np.expm1(low - high))) / k
             y = y if isinstance(base, Gaussian) else np.exp(y)
         return np.fmin(np.fmax(y, lower), upper)

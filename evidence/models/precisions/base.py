@@ -25,7 +25,6 @@ from ..scales import natural, to_line
 
 Bounds = tuple[float, float] | str
 WIDE = (1e-5, 1e5)
-_LARGEST = 1e150  # entry of a sparse matrix
 
 
 class Hyperparameter(NamedTuple):
@@ -186,8 +185,11 @@ def selection(columns: Sequence[int] | Indices, n: int) -> csr_array:
     return csr_array((np.ones(columns.size), columns, rows), shape=(columns.size, n))
 
 
-def sparse(name: str, value: object) -> csr_array:
-    """A SciPy sparse array, or what can be made one, with finite numbers."""
+def sparse(name: str, value: object, *, most: float = 1e150) -> csr_array:
+    """A SciPy sparse array, or what can be made one, with finite numbers.
+
+    ``most``: entry of a sparse matrix.
+    """
     given: csr_array = value if issparse(value) else csr_array(array(name, value, ("N", "n")))
     if given.ndim != 2:
         raise InputError(f"{name} must be a matrix, got shape {given.shape}")
@@ -197,9 +199,9 @@ def sparse(name: str, value: object) -> csr_array:
     out.sum_duplicates()
     if not np.isfinite(out.data).all():
         raise InputError(f"{name} contains NaN or inf")
-    if out.nnz and (largest := float(np.abs(out.data).max())) > _LARGEST:
+    if out.nnz and (largest := float(np.abs(out.data).max())) > most:
         raise InputError(
             f"{name} has an entry of size {largest:.3g}, whose square overflows; scale it to less "
-            f"than {_LARGEST:.0e}"
+            f"than {most:.0e}"
         )
     return out

@@ -30,8 +30,6 @@ from ...numerics.arrays import Array
 from ..scales import natural, to_line
 from .base import WIDE, Bounds, Hyperparameter, Precision, check_bounds
 
-_CLOSE = (-0.9999, 0.9999)  # where correlations are searched for
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effects(Precision):
@@ -93,7 +91,8 @@ class Effects(Precision):
 
     @property
     def bounds(self) -> Array:
-        ends = [_CLOSE if low == low else self.sigma_bounds for low in self._lows]
+        close = (-0.9999, 0.9999)  # where correlations are searched for
+        ends = [close if low == low else self.sigma_bounds for low in self._lows]
         return to_line(np.reshape(np.array(ends, float), (-1, 2)), self._lows[:, None])
 
     def clone_with_theta(self, theta: ArrayLike) -> Self:
