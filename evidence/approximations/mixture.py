@@ -30,8 +30,6 @@ from ..execution.arguments import array, listed, shown
 from ..messages import InputError, Message
 from ..numerics.arrays import Array
 
-_COUNTS = 1e-3  # of the posterior
-
 
 class LogDensity(Protocol):
     """A log density, up to a function that all components have in common."""
@@ -161,8 +159,9 @@ class Mixture:
         return np.stack(parts, axis=1) + np.log(self.weights)
 
     def heaviest(self) -> tuple[Any, list[Message]]:
-        """One Gaussian, for what cannot use several, and a warning where others count as well."""
-        best, others = int(np.argmax(self.probable)), int(np.sum(self.probable > _COUNTS)) - 1
+        """One Gaussian, for what cannot use several, and a warning where others count as well,
+        a thousandth of the posterior or more."""
+        best, others = int(np.argmax(self.probable)), int(np.sum(self.probable > 1e-3)) - 1
         alone = replace(self.components[best], share=None)
         if not others:
             return alone, []

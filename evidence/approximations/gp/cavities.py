@@ -26,9 +26,6 @@ from ...gaussians.base import Gaussian, Sites
 from ...models.latent import LatentModel
 from ...numerics.arrays import Array, Flags, Indices
 
-_ALONE = 0.03  # correlation below which data do not change each other's sites
-_TOGETHER = 200_000  # pairs of data at a time
-
 
 class Cavities(NamedTuple):
     """N(mean, var) of every datum, shape (N,)."""
@@ -69,10 +66,16 @@ def changes_of_others(model: LatentModel, q: Gaussian, sites: Sites) -> Array:
     return out
 
 
-def _pairs(q: Gaussian) -> Iterator[tuple[Indices, Indices, Array]]:
-    """Data i, others n that depend on them, and their covariances, a block at a time."""
+def _pairs(
+    q: Gaussian, *, alone: float = 0.03, together: int = 200_000
+) -> Iterator[tuple[Indices, Indices, Array]]:
+    """Data i, others n that depend on them, and their covariances, a block at a time.
+
+    ``alone``: correlation below which data do not change each other's sites; ``together``: pairs
+    of data at a time.
+    """
     N, sd = q.tau.size, np.sqrt(q.variances)
-    step = max(1, _TOGETHER // N)
+    step = max(1, together // N)
     whole = None if q.prior.covariance is None else q.covariance
     for first in range(0, N, step):
         rows = np.arange(first, min(first + step, N))
@@ -82,7 +85,7 @@ def _pairs(q: Gaussian) -> Iterator[tuple[Indices, Indices, Array]]:
             block = np.array([q.solve(unit) for unit in units])
         else:
             block = whole[rows]
-        near = np.abs(block) > _ALONE * sd[rows, None] * sd
+        near = np.abs(block) > alone * sd[rows, None] * sd
         near[np.arange(rows.size), rows] = False
         i, n = np.nonzero(near)
         yield rows[i], n, block[i, n]

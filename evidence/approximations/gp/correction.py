@@ -18,17 +18,17 @@ from ...gaussians.base import Gaussian
 from ...models.latent import LatentModel
 from ...numerics.arrays import Array
 
-MAX_ORDER = 8
-_CUMULANTS = 2e4  # operations for those of a tilted distribution
-
 
 def second_order_terms(
-    model: LatentModel, gaussian: Gaussian, max_order: int = MAX_ORDER
+    model: LatentModel, gaussian: Gaussian, max_order: int = 8, *, affordable: float = 2e4
 ) -> tuple[Array, float]:
     """The terms l = 3 … ``max_order`` (their sum is the correction), for EP's ``gaussian``, and
-    the standard error of their sum where pairs are too many for all of them."""
+    the standard error of their sum where pairs are too many for all of them.
+
+    ``affordable``: operations for the cumulants of a tilted distribution.
+    """
     var = gaussian.variances
-    check_interrupt(_CUMULANTS * var.size)
+    check_interrupt(affordable * var.size)
     v = 1.0 / (1.0 / var - gaussian.tau)
     m = v * (gaussian.mean / var - gaussian.nu)
     cumulants = model.likelihood.tilted_cumulants(model.y, m, v, max_order)

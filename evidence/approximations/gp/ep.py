@@ -43,12 +43,6 @@ from .laplace import start as near_data
 from .sequential import sequential_start
 
 _MEMORY = 6
-_NEAR = 0.3  # mismatch, in standard deviations, at which parallel sweeps take over
-_MAX_SEQUENTIAL = 6  # sweeps
-_CLIMB, _MODE = 4, 0.01  # steps of a climb that is only a start; prior sd in its last one
-_TOUCHES = 20  # steps of iterated least squares: 6 of 112 hard models were left without EP
-_UNDAMPED = 0.9  # fraction of a site's update that sweeps without a factorisation take
-_AHEAD = 25  # sweeps without a factorisation, at most
 _MAX_WARM = 40  # sweeps granted to a warm start
 ROUNDING = 1e-3  # nats of rounding error in log Z that are worth a warning
 
@@ -68,13 +62,9 @@ class _FixedPoint(NamedTuple):
 
 @interruptible()
 def fit_ep(
-    model: LatentModel | PredictorsModel,
-    *,
-    start: Sites | BlockSites | Gaussian | None = None,
-    damping: float = 0.8,
-    max_sweeps: int = 200,
-    tol: float = 1e-9,
-) -> GaussianReference:
+    model: LatentModel | PredictorsModel, *, start: Sites | BlockSites | Gaussian | None = None,
+    damping: float = 0.8, max_sweeps: int = 200, tol: float = 1e-9,
+) -> GaussianReference:  # fmt: skip
     """Fit expectation propagation.
 
     Parameters
@@ -192,32 +182,42 @@ def _independent(model: LatentModel, started: float) -> GaussianReference:
     )  # fmt: skip
 
 
-def _cold_start(model: LatentModel, max_sweeps: int) -> tuple[Array, Array, Gaussian | None, int]:
+def _cold_start(
+    model: LatentModel, max_sweeps: int, *, near: float = 0.3, max_sequential: int = 6,
+    climbing: int = 4, mode: float = 0.01,
+) -> tuple[Array, Array, Gaussian | None, int]:  # fmt: skip
     """ν, τ, a Gaussian that is done with, and sweeps: sequential ones, which need K as a matrix,
-    or else Laplace's sites."""
+    or else Laplace's sites.
+
+    ``near``: mismatch, in standard deviations, at which parallel sweeps take over;
+    ``max_sequential``: sequential sweeps; ``climbing``: steps of a climb that is only a start;
+    ``mode``: prior standard deviations in the last of them.
+    """
     if model.prior.covariance is not None and not model.likelihood.log_concave:
-        nu, tau, sweeps = sequential_start(model, min(_MAX_SEQUENTIAL, max_sweeps - 1), _NEAR)
+        nu, tau, sweeps = sequential_start(model, min(max_sequential, max_sweeps - 1), near)
         return nu, tau, None, sweeps
     if model.likelihood.kinks:
         return *_around_kinks(model), None, 1
     if model.prior.covariance is not None:
-        top = climb(model, *near_data(model), max_iterations=_CLIMB, tol=_MODE)
+        top = climb(model, *near_data(model), max_iterations=climbing, tol=mode)
         tau = np.maximum(top.tau, 0.0)
         return top.slope + tau * top.x, tau, top.gaussian, 0
     laplace = fit_laplace(model)
     return laplace.sites.nu, np.maximum(laplace.sites.tau, 0.0), None, 0
 
 
-def _around_kinks(model: LatentModel) -> tuple[Array, Array]:
+def _around_kinks(model: LatentModel, *, touches: int = 20) -> tuple[Array, Array]:
     """ν and τ of parabolas that touch what has no curvature on both sides of its kink, as far
     from it as q is: iterated least squares, as for quantile regression.
 
     D. R. Hunter and K. Lange, Quantile regression via an MM algorithm, J. Comput. Graph. Stat. 9
     (2000) 60.
+
+    ``touches``: steps of iterated least squares: 6 of 112 hard models were left without EP.
     """
     prior, kink = model.prior, model.likelihood.location(model.y)
     nu = tau = np.zeros(model.y.size)
-    for _ in range(_TOUCHES):
+    for _ in range(touches):
         q = prior.with_sites(nu, tau)
         reach = np.sqrt((q.mean - kink) ** 2 + q.variances)
         below, above = (
@@ -297,19 +297,24 @@ class _Nearby(NamedTuple):
 
 
 def _ahead(
-    model: LatentModel, q: Gaussian, response: Response, least: float, goal: float
-) -> tuple[Array, Array]:
-    """ν and τ at which sites match, to first order, up to ``goal``: a step of Newton's method."""
+    model: LatentModel, q: Gaussian, response: Response, least: float, goal: float, *,
+    undamped: float = 0.9, ahead: int = 25,
+) -> tuple[Array, Array]:  # fmt: skip
+    """ν and τ at which sites match, to first order, up to ``goal``: a step of Newton's method.
+
+    ``undamped``: fraction of a site's update that sweeps without a factorisation take; ``ahead``:
+    sweeps without a factorisation, at most.
+    """
     near = _Nearby(q.nu, q.tau, q.mean, q.variances)
     history, best, found = _Anderson(_MEMORY), np.inf, (q.nu, q.tau)
-    for _ in range(_AHEAD):
+    for _ in range(ahead):
         _, nu, tau, mismatch, _ = _match(model, near)
         if mismatch < best or near.nu is q.nu:
             best, found = mismatch, (near.nu, near.tau)
         if mismatch < goal or mismatch > 10.0 * best:
             break
         nu, tau = history.step(
-            near.nu, near.tau, nu - near.nu, tau - near.tau, near.variances, _UNDAMPED
+            near.nu, near.tau, nu - near.nu, tau - near.tau, near.variances, undamped
         )
         tau = np.maximum(tau, least)
         near = _Nearby(nu, tau, *response(nu - q.nu, tau - q.tau))

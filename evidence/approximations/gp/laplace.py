@@ -97,22 +97,20 @@ def fit_laplace(
     return reference
 
 
-_NEAR = 0.1  # a step, in prior standard deviations, after which the curvature is as good as known,
-_SLOWER = 0.3  # as long as steps are so much shorter than the ones before
-_STEEP, _HELD = 1e9, 1e6  # curvatures, in units of the prior's: too much for a step; a tether's
-
-
-def start(model: LatentModel) -> tuple[Array, Array]:
+def start(model: LatentModel, *, too_steep: float = 1e9, held: float = 1e6) -> tuple[Array, Array]:
     """The prior's mean, and its dual; or a point near where the likelihood is largest.
 
     Counts of two with a prior mean of 50: the likelihood is so curved there that a step to the
     mode has no digits left. (A precision that is not dense refuses such a mean.)
+
+    ``too_steep``: curvature, in units of the prior's, that is too much for a step; ``held``: that
+    of a tether.
     """
     prior, lik = model.prior, model.likelihood
     steep = -evaluate(lik.kernel, model.theta, prior.mean)[2] * prior.variances
-    if prior.covariance is None or not lik.log_concave or (steep < _STEEP).all():
+    if prior.covariance is None or not lik.log_concave or (steep < too_steep).all():
         return prior.mean, np.zeros(model.y.size)
-    tau = _HELD / prior.variances
+    tau = held / prior.variances
     near = prior.with_sites(tau * lik.location(model.y), tau)
     return near.mean, near.dual
 
@@ -158,15 +156,14 @@ def laplace_at(
 
 
 def climb(
-    model: LatentModel,
-    x: Array,
-    dual: Array,
-    *,
-    max_iterations: int = 200,
-    tol: float = 1e-9,
-    known: Callable[[Array], bool] = lambda x: False,
-) -> Summit:
-    """Newton's method from x, with dual = K⁻¹(x - m), to a mode, or to where it is ``known``."""
+    model: LatentModel, x: Array, dual: Array, *, max_iterations: int = 200, tol: float = 1e-9,
+    known: Callable[[Array], bool] = lambda x: False, close: float = 0.1, slower: float = 0.3,
+) -> Summit:  # fmt: skip
+    """Newton's method from x, with dual = K⁻¹(x - m), to a mode, or to where it is ``known``.
+
+    ``close``: a step, in prior standard deviations, after which the curvature is as good as known;
+    ``slower``: as long as steps are so much shorter than the ones before.
+    """
     prior, lik = model.prior, model.likelihood
     gaussian: Gaussian | None = None
     value = _objective(model, x, dual)
@@ -200,7 +197,7 @@ def climb(
         value = trial
         longest, before = float(np.max(np.abs(x_step) / width)), longest
         converged = longest < tol
-        near = prior.covariance is not None and longest < (_SLOWER * before if near else _NEAR)
+        near = prior.covariance is not None and longest < (slower * before if near else close)
     f, d1, d2, _ = evaluate(lik.kernel, model.theta, x)
     return Summit(x, f, d1, -d2, gaussian, iterations, converged)
 

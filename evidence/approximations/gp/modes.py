@@ -32,21 +32,8 @@ from .laplace import Summit, climb, laplace_at
 Start = tuple[Array, Array]
 """x and K⁻¹(x - m)."""
 
-_STARTS, _IDLE = 48, 12  # climbs at most, and climbs in a row that find nothing new
-_STEPS = 60  # of Newton's method
-_HANDFULS = (1, 1, 2, 3, 5)  # data that start a climb
-_LARGE = 1000  # from this N on there are fewer climbs
-_TOLERANCE = 1e-3  # of a climb, in standard deviations of the prior
-_SAME_SUMMIT = 0.2  # in standard deviations of Laplace's Gaussian there
-_IN = 0.5  # standard deviations of q
-_REACH = 6.0  # standard deviations of χ², the squared distance of draws
-_SAME_POINT = 0.1  # of EP, in standard deviations of q
 _NEGLIGIBLE = 12.0  # nats below the best fixed point
-_FAR, _GRID, _THIRDS = 8.0, 257, 30  # standard deviations of the prior, in so many points
-_NUMBERS = 2**18  # evaluated at once
-_PROBES = 8  # of a scout's points from which one climbs
-_FEW = 4  # latent values that draws of the prior in steps reach wherever they are
-_LEAST = 0.05  # weight of any component, relative to the largest
+_GRID = 257  # points over which maxima are looked for
 
 
 def fit_mixture(
@@ -100,44 +87,55 @@ def fit_best(model: LatentModel) -> GaussianReference:
     return fit.heaviest()[0] if isinstance(fit, Mixture) else fit
 
 
-def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
+def extend_mixture(mixture: Mixture, points: Array, *, probes: int = 8) -> Mixture:
     """The mixture with what EP finds from some of the points (rows), where that is new.
 
     ``points`` lie where no component has a claim, as a scout from the prior finds them.
+
+    ``probes``: of a scout's points, those from which one climbs.
     """
     model, known = mixture.model, list(mixture.components[:-1])
     points = model.prior.predictors(points)
-    starts = (_uphill(model, x) for x in points[:: max(1, len(points) // _PROBES)])
+    starts = (_uphill(model, x) for x in points[:: max(1, len(points) // probes)])
     found = _fixed_points(model, starts, known, known[0])
     return mixture if len(found) == len(known) else mixture_of(found, mixture.warnings)
 
 
 def mixture_of(
-    references: list[GaussianReference], warnings: Sequence[str] = (), prior: bool = False
-) -> Mixture:
+    references: list[GaussianReference], warnings: Sequence[str] = (), prior: bool = False, *,
+    least: float = 0.05,
+) -> Mixture:  # fmt: skip
     """References weighted by their log Z, as far as that may be believed, and the prior.
 
     Draws in steps reach other modes of single latent values by themselves, and a scout would find
     no way there among many: where they are possible the prior claims nothing, unless latent values
     are so few that draws of the prior find all of them, or ``prior`` asks for it.
+
+    ``least``: weight of any component, relative to the largest.
     """
     model = references[0].model
     logz = np.array([reference.logz for reference in references])
-    weights = np.maximum(np.exp(logz - logz.max()), _LEAST)
+    weights = np.maximum(np.exp(logz - logz.max()), least)
     if not (prior or _prior_helps(references[0])):
         return Mixture(references, weights, warnings)
-    return Mixture([*references, prior_reference(model)], np.append(weights, _LEAST), warnings)
+    return Mixture([*references, prior_reference(model)], np.append(weights, least), warnings)
 
 
-def _prior_helps(reference: GaussianReference) -> bool:
-    """Whether the prior is a component."""
-    return reference.model.prior.design is None or reference.mean.size <= _FEW
+def _prior_helps(reference: GaussianReference, *, few: int = 4) -> bool:
+    """Whether the prior is a component.
+
+    ``few``: latent values that draws of the prior in steps reach wherever they are.
+    """
+    return reference.model.prior.design is None or reference.mean.size <= few
 
 
-def _unseen(model: LatentModel) -> list[Message]:
-    """A warning, where a datum's likelihood has maxima that no integral over it knows of."""
+def _unseen(model: LatentModel, *, numbers: int = 2**18) -> list[Message]:
+    """A warning, where a datum's likelihood has maxima that no integral over it knows of.
+
+    ``numbers``: values at once.
+    """
     hints = np.vstack([model.prior.mean, model.likelihood.locations(model.y)])
-    for some in np.array_split(np.arange(model.y.size), -(-_GRID * model.y.size // _NUMBERS)):
+    for some in np.array_split(np.arange(model.y.size), -(-_GRID * model.y.size // numbers)):
         for n, tops in _maxima(model, some, hints):
             text = (
                 f"the likelihood of datum {n} has maxima near x = "
@@ -148,22 +146,28 @@ def _unseen(model: LatentModel) -> list[Message]:
     return []
 
 
-def _maxima(model: LatentModel, some: Indices, hints: Array) -> Iterator[tuple[int, Array]]:
-    """Those of some data, by number, with several of which some have no hint."""
+def _maxima(
+    model: LatentModel, some: Indices, hints: Array, *, far: float = 8.0, thirds: int = 30
+) -> Iterator[tuple[int, Array]]:
+    """Those of some data, by number, with several of which some have no hint.
+
+    ``far``: standard deviations of the prior that are searched; ``thirds``: steps that narrow a
+    maximum.
+    """
     kernel, theta, sd = model.likelihood.kernel, model.theta, np.sqrt(model.prior.variances)
 
     def height(x: Array, data: Indices) -> Array:
         z = (x - model.prior.mean[data]) / sd[data]
         return evaluate(kernel, np.ascontiguousarray(theta[:, data]), x)[0] - 0.5 * z * z
 
-    x = model.prior.mean[some] + sd[some] * np.linspace(-_FAR, _FAR, _GRID)[:, None]
+    x = model.prior.mean[some] + sd[some] * np.linspace(-far, far, _GRID)[:, None]
     g = height(x.ravel(), np.tile(some, _GRID)).reshape(x.shape)
     rows, columns = np.nonzero((g[1:-1] > g[:-2]) & (g[1:-1] >= g[2:]))
     several = np.bincount(columns, minlength=some.size)[columns] > 1
     rows, columns = rows[several], columns[several]
     left, right = x[rows, columns], x[rows + 2, columns]
     data = np.tile(some[columns], 2)
-    for _ in range(_THIRDS if data.size else 0):  # of what is between two points, the better ones
+    for _ in range(thirds if data.size else 0):  # of what is between two points, the better ones
         one, two = left + (right - left) / 3.0, right - (right - left) / 3.0
         up = np.less(*np.split(height(np.append(one, two), data), 2))
         left, right = np.where(up, one, left), np.where(up, right, two)
@@ -178,21 +182,21 @@ def _maxima(model: LatentModel, some: Indices, hints: Array) -> Iterator[tuple[i
 
 
 def _fixed_points(
-    model: LatentModel,
-    starts: Iterable[Start],
-    known: Sequence[GaussianReference],
-    first: GaussianReference,
-) -> list[GaussianReference]:
+    model: LatentModel, starts: Iterable[Start], known: Sequence[GaussianReference],
+    first: GaussianReference, *, inside: float = 0.5,
+) -> list[GaussianReference]:  # fmt: skip
     """Different fixed points of EP, from summits, and Laplace's Gaussians at those that draws from
     them would not reach; those that count beside the best.
 
     The ``first`` one is not fitted again where a summit is in its middle.
+
+    ``inside``: standard deviations of q.
     """
     found, tops = list(known), list[Summit]()
     for summit in _summits(model, starts):
         tops.append(summit)
         mean, var = first.predictors
-        if first.converged and np.max(np.abs(summit.x - mean) / np.sqrt(var)) < _IN:
+        if first.converged and np.max(np.abs(summit.x - mean) / np.sqrt(var)) < inside:
             _add(found, first)
             continue
         tau = np.maximum(summit.tau, 0.0)
@@ -209,32 +213,42 @@ def _fixed_points(
     return [reference for reference in found if reference.logz > best - _NEGLIGIBLE]
 
 
-def _reaches(q: GaussianReference, top: Summit) -> bool:
+def _reaches(q: GaussianReference, top: Summit, *, reach: float = 6.0) -> bool:
     """Whether the summit is as near to q's mean, in units of q, as draws from q are.
 
     There the likelihoods' slopes are K⁻¹(x - m), so that Σ⁻¹(x - μ) is their distance to q's.
+
+    ``reach``: standard deviations of χ², the squared distance of draws.
     """
     away = top.x - q.predictors[0]
     squared = away @ (top.slope - q.sites.nu + q.sites.tau * top.x)
     size = min(q.mean.size, away.size)
-    return bool(squared < size + _REACH * np.sqrt(2.0 * size))
+    return bool(squared < size + reach * np.sqrt(2.0 * size))
 
 
-def _summits(model: LatentModel, starts: Iterable[Start]) -> Iterator[Summit]:
-    """Different modes of the posterior, until many climbs in a row find nothing new."""
+def _summits(
+    model: LatentModel, starts: Iterable[Start], *, patience: int = 12, steps: int = 60,
+    tolerance: float = 1e-3, same_summit: float = 0.2,
+) -> Iterator[Summit]:  # fmt: skip
+    """Different modes of the posterior, until many climbs in a row find nothing new.
+
+    ``patience``: climbs in a row that find nothing new; ``steps``: steps of Newton's method;
+    ``tolerance``: of a climb, in standard deviations of the prior; ``same_summit``: distance of
+    one summit from itself, in standard deviations of Laplace's Gaussian there.
+    """
     found, idle = list[tuple[Array, Array]](), 0
 
     def known(x: Array) -> bool:
         return any(bool((np.abs(x - top) < reach).all()) for top, reach in found)
 
     for start in starts:
-        summit = climb(model, *start, max_iterations=_STEPS, tol=_TOLERANCE, known=known)
+        summit = climb(model, *start, max_iterations=steps, tol=tolerance, known=known)
         idle += 1
         if not known(summit.x) and (variances := _at_summit(model, summit)) is not None:
-            found.append((summit.x, _SAME_SUMMIT * np.sqrt(variances)))
+            found.append((summit.x, same_summit * np.sqrt(variances)))
             idle = 0
             yield summit
-        if idle == _IDLE:
+        if idle == patience:
             return
 
 
@@ -255,18 +269,24 @@ def _uphill(model: LatentModel, x: Array) -> Start:
     return q.mean, q.dual
 
 
-def _starts(model: LatentModel, rng: np.random.Generator) -> Iterator[Start]:
-    """The prior mean, what all data say, what few of them say."""
+def _starts(
+    model: LatentModel, rng: np.random.Generator, *, starts: int = 48, large: int = 1000
+) -> Iterator[Start]:
+    """The prior mean, what all data say, what few of them say.
+
+    ``starts``: climbs at most; ``large``: N from which on there are fewer climbs.
+    """
+    handfuls = (1, 1, 2, 3, 5)  # data that start a climb
     prior = model.prior
     N = model.y.size
-    n = _STARTS if N <= _LARGE else max(4, _STARTS * _LARGE // N)
+    n = min(starts, max(4, starts * large // N))
     locations = model.likelihood.locations(model.y)
     precision = _precision(model, locations[0])
     yield prior.mean.copy(), np.zeros(model.y.size)
     for k in range(n - 1):
         tau, location = precision, locations[0]
         if k:
-            size = min(_HANDFULS[k % len(_HANDFULS)], model.y.size)
+            size = min(handfuls[k % len(handfuls)], model.y.size)
             few = rng.choice(model.y.size, size, replace=False)
             tau, location = np.zeros(model.y.size), rng.choice(locations, axis=0)
             tau[few] = precision[few]
@@ -282,11 +302,16 @@ def _precision(model: LatentModel, location: Array) -> Array:
     return np.fmax(curvature, 1.0 / model.prior.variances)
 
 
-def _add(found: list[GaussianReference], new: GaussianReference) -> None:
-    """Unless it is there already."""
+def _add(
+    found: list[GaussianReference], new: GaussianReference, *, same_point: float = 0.1
+) -> None:
+    """Unless it is there already.
+
+    ``same_point``: distance of one fixed point from itself, in standard deviations of q.
+    """
     mean = new.predictors[0]
     for other in found:
         theirs, var = other.predictors
-        if np.max(np.abs(theirs - mean) / np.sqrt(var)) < _SAME_POINT:
+        if np.max(np.abs(theirs - mean) / np.sqrt(var)) < same_point:
             return
     found.append(new)

@@ -10,8 +10,6 @@ from ...models.kernels.vecchia import VecchiaPrior
 from ..reference import GaussianReference
 from .ep import fit_ep
 
-_WORTH_A_WARNING = 0.5  # nats
-
 
 @dataclass(frozen=True)
 class FewerNeighbours:
@@ -34,7 +32,8 @@ class FewerNeighbours:
     @property
     def warnings(self) -> list[str]:
         """One where the change is large."""
-        if abs(self.change) <= _WORTH_A_WARNING:
+        worth_a_warning = 0.5  # nats
+        if abs(self.change) <= worth_a_warning:
             return []
         text = (
             f"log Z depends on the number of neighbours: that of EP changes by "

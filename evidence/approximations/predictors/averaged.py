@@ -28,24 +28,24 @@ from ...numerics.arrays import Array
 from .laplace import fit_block_laplace
 from .reference import BlockReference
 
-_NODES = 64  # and as many mirrored: means are off by hundredths of standard deviations
-_NEAR = 0.01  # standard deviations by which means may still move
-
 
 def fit_averaged(
-    model: PredictorsModel | SparseModel,
-    laplace: BlockReference | None = None,
-    max_sweeps: int = 30,
-) -> BlockReference:
-    """Fit it; where numbers fail on the way, what there is by then."""
+    model: PredictorsModel | SparseModel, laplace: BlockReference | None = None,
+    max_sweeps: int = 30, *, nodes: int = 64, near: float = 0.01,
+) -> BlockReference:  # fmt: skip
+    """Fit it; where numbers fail on the way, what there is by then.
+
+    ``nodes``: so many, and as many mirrored, leave means off by hundredths of standard deviations;
+    ``near``: standard deviations by which means may still move.
+    """
     started = time.perf_counter()
     likelihood = model.likelihood
     assert isinstance(likelihood, Several)
     fit = laplace or fit_block_laplace(model)
     q, sweeps, moved = fit.gaussian, 0, np.inf
-    z = normal_nodes(fit.sites.nu.shape[0], _NODES)[0]
+    z = normal_nodes(fit.sites.nu.shape[0], nodes)[0]
     z = np.vstack([z, -z])
-    while sweeps < max_sweeps and moved > _NEAR:
+    while sweeps < max_sweeps and moved > near:
         check_interrupt(model.prior.work)
         sweeps += 1
         try:

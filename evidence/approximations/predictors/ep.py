@@ -27,11 +27,6 @@ from .reference import BlockReference, OfSeveral
 
 DIGITS = 1e-4  # standard deviations by which moments may be off
 MOST = 3  # predictors: nodes are a power of their number
-_NODES = {2: 5, 3: 4}  # in every direction
-_DAMPING, _LEAST_DAMPING = 0.95, 0.05
-_HALVINGS = 12
-_STEP = 1e-3  # of logs, for gradients
-_NARROWEST = 1e-8  # of a tilted variance relative to the marginal's
 
 
 @cache
@@ -44,23 +39,23 @@ def nodes(P: int, count: int) -> tuple[Array, Array]:
 
 
 def fit_block_ep(
-    model: OfSeveral,
-    laplace: BlockReference | None = None,
-    *,
-    start: BlockSites | None = None,
-    max_sweeps: int = 40,
-    tol: float = DIGITS,
-) -> BlockReference:
+    model: OfSeveral, laplace: BlockReference | None = None, *, start: BlockSites | None = None,
+    max_sweeps: int = 40, tol: float = DIGITS, first_damping: float = 0.95,
+    least_damping: float = 0.05,
+) -> BlockReference:  # fmt: skip
     """Fit EP from Laplace's sites, or from those of a fit nearby.
 
     Sweeps end when no mean is off by more than ``tol`` standard deviations, no covariance by more
     than that.
+
+    ``first_damping``: fraction of a site's update that is taken at first; ``least_damping``: and
+    at least.
     """
     started = time.perf_counter()
     q = _begun(model, start) if start is not None else None
     if q is None:
         q = (laplace or fit_block_laplace(model)).gaussian
-    damping, last, converged, sweeps = _DAMPING, np.inf, False, 0
+    damping, last, converged, sweeps = first_damping, np.inf, False, 0
     while sweeps < max_sweeps:
         check_interrupt(model.prior.work)
         sweeps += 1
@@ -69,7 +64,7 @@ def fit_block_ep(
             converged = True
             break
         if mismatch > last:
-            damping = max(0.7 * damping, _LEAST_DAMPING)
+            damping = max(0.7 * damping, least_damping)
         last = mismatch
         nearer = _towards(q, target, damping)
         if nearer is None:
@@ -94,9 +89,14 @@ def _begun(model: OfSeveral, start: BlockSites) -> BlockGaussian | None:
         return None
 
 
-def _towards(q: BlockGaussian, to: BlockSites, damping: float) -> BlockGaussian | None:
-    """Nearer to sites, as far as there is a q; None where there is no way."""
-    for _ in range(_HALVINGS):
+def _towards(
+    q: BlockGaussian, to: BlockSites, damping: float, *, halvings: int = 12
+) -> BlockGaussian | None:
+    """Nearer to sites, as far as there is a q; None where there is no way.
+
+    ``halvings``: of a step that leaves no positive precision.
+    """
+    for _ in range(halvings):
         c, nu, W = (a + damping * (b - a) for a, b in zip(q.sites[:3], to[:3], strict=True))
         try:
             out = q.prior.with_blocks(BlockSites(c, nu, W, to.at))
@@ -109,11 +109,17 @@ def _towards(q: BlockGaussian, to: BlockSites, damping: float) -> BlockGaussian 
     return None
 
 
-def match(model: OfSeveral, q: BlockGaussian) -> tuple[BlockSites, float]:
-    """Sites that match the moments of their tilted distributions, and how far q is from that."""
+def match(
+    model: OfSeveral, q: BlockGaussian, *, narrowest: float = 1e-8
+) -> tuple[BlockSites, float]:
+    """Sites that match the moments of their tilted distributions, and how far q is from that.
+
+    ``narrowest``: of a tilted variance relative to the marginal's.
+    """
+    per_direction = {2: 5, 3: 4}  # nodes in every direction, by predictors
     lik, sites, blocks = model.likelihood, q.sites, q.blocks
     N, P = blocks.shape[:2]
-    z, log_w = nodes(P, _NODES[P])
+    z, log_w = nodes(P, per_direction[P])
     root = np.linalg.cholesky(blocks)
     eta = q.mean.reshape(P, N) + np.einsum("npq,mq->mpn", root, z)
     with np.errstate(invalid="ignore"):
@@ -126,7 +132,7 @@ def match(model: OfSeveral, q: BlockGaussian) -> tuple[BlockSites, float]:
     mean = r.T @ z
     second = (r.T @ (z[:, :, None] * z[:, None, :]).reshape(len(z), -1)).reshape(N, P, P)
     cov = second - mean[:, :, None] * mean[:, None, :]
-    ok = np.isfinite(top) & (np.linalg.eigvalsh(np.nan_to_num(cov)).min(axis=1) > _NARROWEST)
+    ok = np.isfinite(top) & (np.linalg.eigvalsh(np.nan_to_num(cov)).min(axis=1) > narrowest)
     eye = np.eye(P)
     mean, cov = np.where(ok[:, None], mean, 0.0), np.where(ok[:, None, None], cov, eye)
     inverse = np.linalg.inv(cov)
@@ -140,9 +146,12 @@ def match(model: OfSeveral, q: BlockGaussian) -> tuple[BlockSites, float]:
     return BlockSites(c, sites.nu + dnu, W, sites.at), mismatch
 
 
-def block_gradient(reference: BlockReference) -> Array:
+def block_gradient(reference: BlockReference, *, width: float = 1e-3) -> Array:
     """Of EP's log Z in ``model.hyperparameters.theta``: as sites stay where they are, only what
-    depends on these explicitly counts. By differences."""
+    depends on these explicitly counts. By differences.
+
+    ``width``: logs between values of a difference.
+    """
     model, q = reference.model, reference.gaussian
     free, zero = model.hyperparameters, np.zeros(model.y.size)
 
@@ -153,7 +162,7 @@ def block_gradient(reference: BlockReference) -> Array:
         return float(match(model.at(theta), q)[0].c.sum())
 
     out = np.empty(len(free))
-    for i, step in enumerate(_STEP * np.eye(len(free))):
+    for i, step in enumerate(width * np.eye(len(free))):
         part = of_prior if i < free.n_kernel else of_likelihood
-        out[i] = (part(free.theta + step) - part(free.theta - step)) / (2.0 * _STEP)
+        out[i] = (part(free.theta + step) - part(free.theta - step)) / (2.0 * width)
     return out

@@ -25,9 +25,6 @@ from .reference import BlockReference, OfSeveral
 DIGITS = 1e-7  # prior standard deviations that slopes by differences leave to a mode
 #: of the largest y, or its logarithm: a density that is all within so much leaves no digits
 _PINNED = 1e-7
-_STEP = 1e-7  # relative, of y
-_NEAR = 0.3  # a step, in prior standard deviations, after which the curvature itself is tried
-_LEAST = 1e-3  # of a curvature's size relative to the datum's largest: no step is endless
 
 
 class Top(NamedTuple):
@@ -87,8 +84,14 @@ def tangent(prior: Prior, x: Array, at: Expansion) -> BlockSites:
     return touching._replace(c=value - touching.log(eta))
 
 
-def climb(model: OfSeveral, max_iterations: int, tol: float, start: Array | None = None) -> Top:
-    """Newton's method to a mode."""
+def climb(
+    model: OfSeveral, max_iterations: int, tol: float, start: Array | None = None, *,
+    near: float = 0.3,
+) -> Top:  # fmt: skip
+    """Newton's method to a mode.
+
+    ``near``: a step, in prior standard deviations, after which the curvature itself is tried.
+    """
     prior, lik, y = model.prior, model.likelihood, model.observed
     x, dual = prior.mean.copy(), np.zeros(prior.mean.size)
     width = np.sqrt(prior.variances)
@@ -114,7 +117,7 @@ def climb(model: OfSeveral, max_iterations: int, tol: float, start: Array | None
         x, dual, value = x + step * x_step, dual + step * dual_step, trial
         longest = float(np.max(np.abs(x_step) / width))
         converged = longest < tol
-        sharp = lik.log_concave or (step == 1.0 and longest < _NEAR)
+        sharp = lik.log_concave or (step == 1.0 and longest < near)
     return Top(x, lik.expand(y, x.reshape(len(lik.predictors), -1)), steps, converged)
 
 
@@ -135,13 +138,18 @@ def _check_pinned(model: OfSeveral, log_p: Array, within: float = _PINNED) -> No
     )
 
 
-def _units(lik: Several, y: Array, prior: Prior, coarse: float = 1e-6) -> Array:
+def _units(
+    lik: Several, y: Array, prior: Prior, coarse: float = 1e-6, *, step: float = 1e-7
+) -> Array:
     """How far from its prior mean a datum is at most, as a change of y: what is added up has
-    digits of that, and at least so much of a place far from zero (450 doubles, with _PINNED)."""
+    digits of that, and at least so much of a place far from zero (450 doubles, with _PINNED).
+
+    ``step``: step of a difference, relative to y.
+    """
     at = lik.location(y)[: y.size]
     slope = np.ones(y.size)
     if (y > 0.0).all() and not np.array_equal(at, y):  # a logarithm of y, say
-        slope = (lik.location((1.0 + _STEP) * y)[: y.size] - at) / (_STEP * y)
+        slope = (lik.location((1.0 + step) * y)[: y.size] - at) / (step * y)
     away = max(np.abs(at - prior.mean[: y.size]).max(), coarse * np.abs(at).max()) or 1.0
     return away / np.where(slope > 0.0, slope, 1.0)
 
@@ -156,13 +164,18 @@ def _stepped(prior: Prior, x: Array, at: Expansion, sharp: bool) -> tuple[BlockG
     return prior.with_blocks(tangent(prior, x, _positive(at, prior))), False
 
 
-def _positive(at: Expansion, prior: Prior, sizes: bool = True) -> Expansion:
-    """With curvatures by their sizes, or without negative ones, in the prior's units."""
+def _positive(
+    at: Expansion, prior: Prior, sizes: bool = True, *, least: float = 1e-3
+) -> Expansion:
+    """With curvatures by their sizes, or without negative ones, in the prior's units.
+
+    ``least``: share of a datum's largest curvature that each keeps: no step is endless.
+    """
     sd = units_of(prior, len(at.slope))
     values, U = np.linalg.eigh(sd[:, :, None] * at.curvature * sd[:, None, :])
     R = U / sd[:, :, None]
     if sizes:
-        values = np.maximum(np.abs(values), _LEAST * np.abs(values).max(axis=1, keepdims=True))
+        values = np.maximum(np.abs(values), least * np.abs(values).max(axis=1, keepdims=True))
     values = np.maximum(values, 0.0)
     return at._replace(curvature=np.einsum("npk,nk,nqk->npq", R, values, R), pi=None)
 
