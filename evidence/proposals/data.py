@@ -33,8 +33,6 @@ from .guide import CannotGuide
 
 #: where tilts are evaluated, in standard deviations
 LATTICE = np.array([-7.0, -5.0, -3.5, -2.5, -1.5, -0.75, 0.0, 0.75, 1.5, 2.5, 3.5, 5.0, 7.0])
-_AHEAD = {1: 5, 2: 3}  # nodes in every direction to come, by how many these are
-_DEEP = 200.0  # nats below the largest as which a tilt of zero counts
 
 
 class Coloured(NamedTuple):
@@ -193,10 +191,11 @@ class DatumGuide:
 
 def _ahead(left: int) -> tuple[Array, Array]:
     """Nodes (M, left) of N(0, I) and logs of weights: of many directions exact to degree three."""
+    ahead = {1: 5, 2: 3}  # nodes in every direction to come, by how many these are
     if not left:
         return np.zeros((1, 0)), np.zeros(1)
-    if left in _AHEAD:
-        return nodes(left, _AHEAD[left])
+    if left in ahead:
+        return nodes(left, ahead[left])
     z = np.sqrt(left) * np.vstack([np.eye(left), -np.eye(left)])
     return z, np.full(len(z), -np.log(len(z)))
 
@@ -207,14 +206,16 @@ def _turned(T: Array, columns: Array) -> Array:
 
 
 def draw_tilted(
-    tilt: Array, lattice: Array, uniforms: Array, steepest: float = np.inf
+    tilt: Array, lattice: Array, uniforms: Array, steepest: float = np.inf, *, deep: float = 200.0
 ) -> tuple[Array, Array]:
     r"""Of :math:`\phi(z)\, e^{\lambda(z)}`, λ linear between values (G, n) on a lattice (G,).
 
     From one place to the next it falls by ``steepest`` nats at most. Draws (n,), from uniform
     numbers (2, n), and the log of φ over the density that they are of.
+
+    ``deep``: nats below the largest as which a tilt of zero counts.
     """
-    tilt = np.maximum(tilt, tilt.max(axis=0) - _DEEP)
+    tilt = np.maximum(tilt, tilt.max(axis=0) - deep)
     beside = np.maximum(np.vstack([tilt[:1], tilt[:-1]]), np.vstack([tilt[1:], tilt[-1:]]))
     tilt = np.maximum(tilt, beside - steepest)
     slope = np.diff(tilt, axis=0) / np.diff(lattice)[:, None]

@@ -28,7 +28,6 @@ from ..numerics.special import exp
 _REACH, _PER_SD = 8.0, 2.0  # standard deviations that a table has, and its places in each
 _PLACES = np.arange(-_REACH, _REACH + 0.5 / _PER_SD, 1.0 / _PER_SD)
 WIDTH = 2 + _PLACES.size
-_LEAST = -300.0  # logarithm of a ratio that is not smaller
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -92,8 +91,9 @@ def foresee(kernel, steps, owned, sites, theta, messages):
 @vector_loop
 def _average(total, message):
     """Logarithms of averages of exponentials, over nodes."""
+    least = -300.0  # logarithm of a ratio that is not smaller
     for j in range(total.size):
-        value = total[j] if total[j] > _LEAST else _LEAST
+        value = total[j] if total[j] > least else least
         total[j] = exp(value)
     for a in range(message.size):
         mean = 0.0

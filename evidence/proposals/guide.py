@@ -53,7 +53,7 @@ from ..numerics.special import LOG_SQRT_2PI
 from ..numerics.truncated import multiply_tails, upper_tails
 from .integrals import Draws, Integrand, data_of, draw_with_one, workspace
 
-_BITS, _NET = 30, 1024  # digits of a net, and coordinates it is for
+_BITS = 30  # digits of a net
 _BLOCK = 32  # coordinates between two matrix products
 
 
@@ -158,14 +158,18 @@ class Guide:
         return drawn, log_weight
 
 
-def make_net(guide: Guide, n: int, rng: np.random.Generator) -> NDArray[np.uint32]:
+def make_net(
+    guide: Guide, n: int, rng: np.random.Generator, *, most: int = 1024
+) -> NDArray[np.uint32]:
     """``n`` points of a scrambled Sobol' net as integers (coordinates, n).
 
     Coordinates beyond the first thousand, which matter least, do without.
+
+    ``most``: coordinates that a net is for.
     """
     from scipy.stats import qmc
 
-    net = qmc.Sobol(min(guide.gaussian.order.size, _NET), scramble=True, bits=_BITS, rng=rng)
+    net = qmc.Sobol(min(guide.gaussian.order.size, most), scramble=True, bits=_BITS, rng=rng)
     points = net.random_base2(math.ceil(math.log2(n)))[:n]
     return np.ascontiguousarray((points.T * 2.0**_BITS).astype(np.uint32))
 

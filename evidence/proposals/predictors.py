@@ -30,10 +30,7 @@ from ..numerics.normal import normal_over_student, standard_normal, student_fact
 from .data import LATTICE, draw_tilted
 from .steps import Owned, Plan, Traced, begin, draw_block, last_needed, make_plan
 
-_BLOCK = 16  # latent values between two looks at the weights
 _FEW = 32  # of them, that are scaled by a Student factor
-#: where tilts are evaluated with the next latent value integrated out, by so many nodes
-_COARSE, _AHEAD = np.array([-6.0, -3.5, -1.75, -0.6, 0.6, 1.75, 3.5, 6.0]), 4
 
 
 class _Seen(NamedTuple):
@@ -121,21 +118,26 @@ class BlockGuide:
         """Number of latent values."""
         return int(self.steps.order.size)
 
-    def _foreseen(self, k: int, away: Array) -> tuple[Array, Array] | None:
-        """Tilts of the k-th latent value (G, n), and where; None where no data ask for one."""
+    def _foreseen(self, k: int, away: Array, *, ahead: int = 4) -> tuple[Array, Array] | None:
+        """Tilts of the k-th latent value (G, n), and where; None where no data ask for one.
+
+        ``ahead``: nodes by which the next latent value is integrated out.
+        """
+        # where tilts are evaluated with the next latent value integrated out
+        coarse = np.array([-6.0, -3.5, -1.75, -0.6, 0.6, 1.75, 3.5, 6.0])
         due, following = self._seen(k, k), self._seen(k + 1, k)
         own = self._rows(k)
         alone = due is following is None or self.plan.loose[k] > 0.0
         if alone or self.steps.constraint is not None:
             return None
-        lattice = LATTICE if following is None else _COARSE
+        lattice = LATTICE if following is None else coarse
         u = own[1] @ away[own[0]] + self.steps.sd[k] * lattice[:, None]
         tilt = np.zeros(u.shape)
         if due is not None:
             eta = self._known(due, away)[:, :, None] + due.column[:, :, None, None] * u
             tilt += self._weight(due.data, eta)
         if following is not None:
-            (before, weights), (z, log_w) = self._rows(k + 1), nodes(1, _AHEAD)
+            (before, weights), (z, log_w) = self._rows(k + 1), nodes(1, ahead)
             follows = before == k
             next_u = (weights * ~follows) @ away[before] + weights[follows].sum() * u
             next_u = next_u + self.steps.sd[k + 1] * z[:, 0, None, None]
@@ -203,8 +205,11 @@ class BlockGuide:
         return np.where(np.isnan(total), -np.inf, total).reshape(shape)
 
 
-def make_block_guide(reference: BlockReference) -> BlockGuide:
-    """The guide of a fitted reference."""
+def make_block_guide(reference: BlockReference, *, stride: int = 16) -> BlockGuide:
+    """The guide of a fitted reference.
+
+    ``stride``: latent values between two looks at the weights.
+    """
     model, q = reference.model, reference.gaussian
     prior, steps, N = model.prior, q.steps(), model.y.size
     size, P = steps.order.size, len(model.likelihood.predictors)
@@ -219,7 +224,7 @@ def make_block_guide(reference: BlockReference) -> BlockGuide:
     last_needed(steps.indptr, steps.indices, np.zeros(1, np.int64), nothing, nothing, needed)
     np.maximum.at(needed, design.indices, last[seen])
     order = np.argsort(last, kind="stable")
-    block = 1 if model.likelihood.steep and size > _FEW else _BLOCK
+    block = 1 if model.likelihood.steep and size > _FEW else stride
     starts = np.append(np.arange(0, size, block), size)
     ends = np.searchsorted(last[order], starts)
     loose, log_loose = getattr(q.turned, "loosened", (np.zeros(size), 0.0))

@@ -54,10 +54,7 @@ from .integrals import (
     workspace,
 )
 
-_BLOCK, _BLOCKS = 64, 1024  # latent values between two looks at the weights; looks at most
-_NUMBERS = 2**22  # in the draws whose shares are found at a time
-_STILL = 1e-9  # what a datum sees, of a sum that moves it, below which it does not
-_POSITIVE = 1e-10  # what of a conditional's precision must be left without the sites it owns
+_BLOCK = 64  # latent values between two looks at the weights
 
 
 class Owned(NamedTuple):
@@ -166,15 +163,18 @@ class StepGuide:
     @property
     def block(self) -> int:
         """Latent values between two looks at the weights."""
-        return max(_BLOCK, -(-self.steps.order.size // _BLOCKS))
+        blocks = 1024  # looks at the weights, at most
+        return max(_BLOCK, -(-self.steps.order.size // blocks))
 
     def draw(
-        self,
-        n: int,
-        rng: np.random.Generator,
-        between: Callable[[Array], Indices | None] = lambda log_weight: None,
-    ) -> tuple[Traced, Array]:
-        """``n`` draws, and their log weights; ``between`` as for :meth:`.Guide.draw`."""
+        self, n: int, rng: np.random.Generator,
+        between: Callable[[Array], Indices | None] = lambda log_weight: None, *,
+        numbers: int = 2**22,
+    ) -> tuple[Traced, Array]:  # fmt: skip
+        """``n`` draws, and their log weights; ``between`` as for :meth:`.Guide.draw`.
+
+        ``numbers``: in the draws whose shares are found at a time.
+        """
         size = self.size
         state = begin(self.plan, n, rng)
         kernel, concave = self.likelihood.kernel, self.likelihood.log_concave
@@ -202,7 +202,7 @@ class StepGuide:
                 state = state._replace(rest=state.rest[:, chosen])
         traced.rows.append(np.concatenate([alive, np.arange(done, size)]))
         if self.share is not None:
-            for some in np.array_split(np.arange(n), -(-n * size // _NUMBERS)):
+            for some in np.array_split(np.arange(n), -(-n * size // numbers)):
                 drawn = self.prior.predictors(traced.take(some).T)
                 state.log_weight[some] += self.share.log(drawn)
         return traced, state.log_weight
@@ -242,8 +242,11 @@ class Traced:
         return out
 
 
-def make_step_guide(reference: GaussianReference) -> StepGuide:
-    """The guide of a fitted reference to a model with a sparse or Markov prior."""
+def make_step_guide(reference: GaussianReference, *, positive: float = 1e-10) -> StepGuide:
+    """The guide of a fitted reference to a model with a sparse or Markov prior.
+
+    ``positive``: what of a conditional's precision must be left without the sites it owns.
+    """
     model, likelihood = reference.model, reference.model.likelihood
     q, design = reference.gaussian, model.prior.design
     assert design is not None
@@ -259,7 +262,7 @@ def make_step_guide(reference: GaussianReference) -> StepGuide:
     drop = np.zeros(steps.order.size)
     owners = np.repeat(np.arange(steps.order.size), np.diff(owned.first))
     np.add.at(drop, owners, owned.scale**2 * sites.tau)
-    if np.min(1.0 - (drop + loose) * variance) <= _POSITIVE:
+    if np.min(1.0 - (drop + loose) * variance) <= positive:
         raise CannotGuide(
             f"without the sites of one of its latent values the {reference.name} reference is not "
             "a distribution; use method='smc'"
@@ -316,8 +319,13 @@ def _followed(steps: Steps) -> Array:
     return slopes
 
 
-def _owned(steps: Steps, design: object, offset: Array, followed: Array) -> Owned:
-    """Data by owners: of those that see what the last free value determines, this is the one."""
+def _owned(
+    steps: Steps, design: object, offset: Array, followed: Array, *, still: float = 1e-9
+) -> Owned:
+    """Data by owners: of those that see what the last free value determines, this is the one.
+
+    ``still``: what a datum sees, of a sum that moves it, below which it does not.
+    """
     from scipy.sparse import csr_array
 
     n = steps.order.size
@@ -330,7 +338,7 @@ def _owned(steps: Steps, design: object, offset: Array, followed: Array) -> Owne
     np.maximum.at(last, data, where)
     moves = np.bincount(data, A.data * followed[where], minlength=A.shape[0])
     size = np.bincount(data, np.abs(A.data * followed[where]), minlength=A.shape[0])
-    at_last = np.abs(moves) > _STILL * size
+    at_last = np.abs(moves) > still * size
     if at_last.any():
         last[at_last] = np.flatnonzero(followed)[0]
     by_owner = np.argsort(last, kind="stable")

@@ -43,10 +43,6 @@ from ..numerics.threads import single_blas
 from ..numerics.truncated import multiply_tails, upper_tails
 from ..statistics.weights import Weights
 
-_BATCH = 1000  # draws made together: the columns of a matrix product
-_BLOCK = 32  # coordinates between two matrix products
-_MAX_NEWTON = 100
-
 
 @dataclass(frozen=True)
 class OrthantEstimate:
@@ -150,13 +146,18 @@ def log_orthant(
     )
 
 
-def _average(weights, proposal, rng, n_draws, target_se, deadline, progress, times=100):
+def _average(
+    weights, proposal, rng, n_draws, target_se, deadline, progress, times=100, *, batch: int = 1000
+):
     """Add batches of draws to ``weights``; whether all that was asked for was done in time, and
-    with ``target_se`` by ``times`` as many draws as ``n_draws``."""
+    with ``target_se`` by ``times`` as many draws as ``n_draws``.
+
+    ``batch``: draws made together: the columns of a matrix product.
+    """
     while True:
         check_interrupt()
         goal = n_draws if weights.n < n_draws else times * n_draws
-        weights.add(draw(proposal, min(_BATCH, goal - weights.n), rng)[1])
+        weights.add(draw(proposal, min(batch, goal - weights.n), rng)[1])
         if progress is not None:
             progress(weights.n, float(weights.log_mean), weights.se)
         if weights.n >= n_draws and (target_se is None or weights.se <= target_se):
@@ -228,7 +229,7 @@ def _sequential(cov, lower, order):
     return cov / np.outer(scale, scale), lower[order] / scale, factor, scale
 
 
-def _saddle_point(scaled_cov, lower, t):
+def _saddle_point(scaled_cov, lower, t, *, max_newton: int = 100):
     """``t``, ``h = N(t)/P(N > t)`` and ψ at the saddle point; ψ is infinite if it is not found.
 
     With ``t = l - μ - L̂x`` the stationarity conditions are ``μ = L̂ᵀh`` and ``x = h + μ``;
@@ -238,10 +239,12 @@ def _saddle_point(scaled_cov, lower, t):
 
     F is the gradient in h of ``ψ(t) = Σ log P(N > t) + hᵀ(t - l) + hᵀ(M - I)h / 2``, which is
     convex in h: damped steps lead to its minimum, and ``W F`` times the step is what is left.
+
+    ``max_newton``: steps of Newton's method.
     """
     value, residual, hazard, slope = _bound(scaled_cov, lower, t)
     gain = math.inf
-    for _ in range(_MAX_NEWTON):
+    for _ in range(max_newton):
         check_interrupt()
         try:
             step = _newton_step(scaled_cov, slope, residual)
@@ -290,12 +293,15 @@ def _tail_terms(t):
     return log_tail, hazard, slope
 
 
-def draw(proposal, n, rng):
-    """``n`` draws of the proposal as columns ``z`` (N, n), and their log weights ``ψ(z, μ)``."""
+def draw(proposal, n, rng, *, columns: int = 32):
+    """``n`` draws of the proposal as columns ``z`` (N, n), and their log weights ``ψ(z, μ)``.
+
+    ``columns``: coordinates between two matrix products.
+    """
     lower, factor, mu, *_ = proposal
     z, log_weight, work = np.empty((len(mu), n)), np.zeros(n), np.empty((3, n))
-    for start in range(0, len(mu), _BLOCK):
-        block = slice(start, start + _BLOCK)
+    for start in range(0, len(mu), columns):
+        block = slice(start, start + columns)
         bound = (lower - mu)[block, None] - factor[block, :start] @ z[:start]
         inner = np.ascontiguousarray(factor[block, block])
         rng.random(out=z[block])

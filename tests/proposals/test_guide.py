@@ -257,10 +257,9 @@ def test_blocks_do_not_change_the_draws(monkeypatch):
     assert one.std() == pytest.approx(other.std(), rel=0.2)
 
 
-def test_a_shifted_net_fills_every_coordinate_evenly(monkeypatch):
+def test_a_shifted_net_fills_every_coordinate_evenly():
     """One point in each of 64 cells, whatever the shift; what has no digits is only random."""
-    monkeypatch.setattr(guiding, "_NET", 3)
-    net = make_net(make_guide(ev.fit_ep(small_model("probit", 5))), 64, rng_of(0))
+    net = make_net(make_guide(ev.fit_ep(small_model("probit", 5))), 64, rng_of(0), most=3)
     assert net.shape == (3, 64)
     first, second = np.empty((5, 64)), np.empty((5, 64))
     rng = rng_of(1)

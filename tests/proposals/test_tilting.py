@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import time
 
 import numpy as np
@@ -306,7 +307,8 @@ def test_heavy_tails_are_reported():
 
 
 def test_newton_failure_falls_back_and_says_so(monkeypatch):
-    monkeypatch.setattr(orthant, "_MAX_NEWTON", 1)
+    one = functools.partial(orthant._saddle_point, max_newton=1)
+    monkeypatch.setattr(orthant, "_saddle_point", one)
     n = 6
     found = log_orthant(equicorrelated(n, 0.9), np.ones(n), np.full(n, -2.0), random_seed=1)
     assert not found.converged

@@ -14,9 +14,6 @@ from ...numerics.special import exp
 NOTHING = -1e300  # the logarithm of zero
 FEW = 32  # data up to which two modes are looked for
 FAR = 4.0  # widths at which the logarithm is compared with a Gaussian's,
-_OFF, _LEAN = 0.5, 1.2  # and may be off, and lean, by this
-_SKEW = 0.1  # third derivative up to which two draws are enough
-_NEWTON = 6  # steps of Newton's method before one that is safe
 
 
 @jit
@@ -70,8 +67,9 @@ def exponentials(x, g, first, last, half, mean, out):
 @jit
 def shape(f, mean, nodes):
     """Whether the integrand may be smooth; its mode, its width, and the least width seen."""
+    small_skew = 0.1  # third derivative up to which two draws are enough
     top, width, skew = _mode(f, mean, mean, nodes)
-    smooth, narrow = skew < _SKEW, width / math.sqrt(max(1.0, skew))
+    smooth, narrow = skew < small_skew, width / math.sqrt(max(1.0, skew))
     if not f.concave and f.data.size <= FEW:  # there may be other modes, and narrower ones
         for i in range(f.data.size):
             for hint in f.hints[i]:
@@ -86,11 +84,12 @@ def shape(f, mean, nodes):
 def _mode(f, mean, start, nodes):
     """Near the integrand's maximum, its width there, and its skewness: any will do, good ones do
     best."""
+    newton = 6  # steps of Newton's method before one that is safe
     data, eta, out = f.data, nodes.eta, nodes.out
     precision = 1.0 / (f.root * f.root)
     mode = start
-    for step in range(_NEWTON + 2):
-        if step == _NEWTON:  # Newton's method jumps to and fro between a cliff and a plain
+    for step in range(newton + 2):
+        if step == newton:  # Newton's method jumps to and fro between a cliff and a plain
             if data.size > 1:
                 break
             v = 1.0 / (precision - data[0].tau)
@@ -106,7 +105,7 @@ def _mode(f, mean, start, nodes):
             third += a * a * a * out[3]
         if not (curvature < 0.0 and abs(slope) < math.inf):
             mode = start
-        elif slope * slope < -0.04 * curvature or step > _NEWTON:
+        elif slope * slope < -0.04 * curvature or step > newton:
             width = 1.0 / math.sqrt(-curvature)
             return mode - slope / curvature, width, abs(third) * width * width * width
         else:
@@ -118,6 +117,8 @@ def _mode(f, mean, start, nodes):
 def falls(f, low, step, table, smooth, nodes):
     """Only integrands that fall on both sides as their Gaussians do stay ``smooth``: no cliff is
     near. ``table`` has modes less means, and widths, of means ``step`` apart from ``low`` on."""
+    off = 0.5  # by which it may be off
+    lean = 1.2  # by which it may lean
     x, g, half = nodes.x, nodes.g, 0.5 / (f.root * f.root)
     for i in range(smooth.size):
         for j in range(3):
@@ -127,5 +128,5 @@ def falls(f, low, step, table, smooth, nodes):
     for i in range(smooth.size):
         left, middle, right = g[3 * i], g[3 * i + 1], g[3 * i + 2]
         even, odd = 0.5 * (left + right) - middle, 0.5 * (left - right)
-        even_falls = abs(even + 0.5 * FAR * FAR) < _OFF
-        smooth[i] = smooth[i] and even_falls and abs(odd) < _LEAN
+        even_falls = abs(even + 0.5 * FAR * FAR) < off
+        smooth[i] = smooth[i] and even_falls and abs(odd) < lean

@@ -17,10 +17,6 @@ from .integrand import NOTHING, add_data, falls, shape
 from .records import CAPACITY
 
 DROP = 25.0  # logarithm by which an integrand must have fallen
-_SPACING = 0.75  # in widths: the sum over a Gaussian is good to 1e-15
-_CLIFF = 0.3  # spacing relative to that of smooth integrands
-_NODES, _MORE = 20, 8  # nodes at first, and by how many it grows; if too many the spacing doubles
-_REACH = 7.0  # standard deviations of the cavity searched for a second mode
 
 
 @jit
@@ -44,23 +40,25 @@ def pick(g, first, last, uniform):
 @jit
 def lattice(rng, f, mean, nodes):
     """Nodes ``first`` to ``last`` in x, sums of the integrand up to each in g, log of its sum."""
+    first_nodes = 20  # nodes at first; if too many the spacing doubles
+    growth = 8  # nodes by which it grows
     x, g, root = nodes.x, nodes.g, f.root
     mode, spacing = _spacing(f, mean, nodes)
     lowest, highest = _range(f, mean, mode)
     shift, middle, wished = rng.random(), CAPACITY // 2, spacing
     while True:
         origin = mode + (shift - middle) * spacing
-        first, last = middle - _NODES // 2, middle + _NODES // 2
+        first, last = middle - first_nodes // 2, middle + first_nodes // 2
         top = _nodes(f, mean, (origin, spacing), first, last, nodes)
-        while first >= _MORE and (x[first] > lowest or g[first] > top - DROP):
-            new = first - _MORE
+        while first >= growth and (x[first] > lowest or g[first] > top - DROP):
+            new = first - growth
             more = _nodes(f, mean, (origin, spacing), new, first, nodes)
             first, top = new, max(top, more)
-        while last <= CAPACITY - _MORE and (x[last - 1] < highest or g[last - 1] > top - DROP):
-            new = last + _MORE
+        while last <= CAPACITY - growth and (x[last - 1] < highest or g[last - 1] > top - DROP):
+            new = last + growth
             more = _nodes(f, mean, (origin, spacing), last, new, nodes)
             last, top = new, max(top, more)
-        if (first >= _MORE and last <= CAPACITY - _MORE) or not spacing < 1e100:
+        if (first >= growth and last <= CAPACITY - growth) or not spacing < 1e100:
             break
         spacing *= 2.0
     if not f.concave and spacing > wished:  # nodes may pass by a mode
@@ -75,17 +73,20 @@ def lattice(rng, f, mean, nodes):
 @jit
 def _spacing(f, mean, nodes):
     """The integrand's mode, and a spacing by the least width."""
+    spacing = 0.75  # in widths: the sum over a Gaussian is good to 1e-15
+    cliff = 0.3  # spacing relative to that of smooth integrands
     smooth, mode, width, narrow = shape(f, mean, nodes)
     if smooth:
         table, as_gaussian = np.array([[mode - mean], [width]]), np.ones(1, np.bool_)
         falls(f, mean, 0.0, table, as_gaussian, nodes)
-        narrow = narrow if as_gaussian[0] else min(narrow, _CLIFF * width)
-    return mode, _SPACING * narrow
+        narrow = narrow if as_gaussian[0] else min(narrow, cliff * width)
+    return mode, spacing * narrow
 
 
 @jit
 def _range(f, mean, mode):
     """Where there must be nodes: the integrand may be small and rise again."""
+    searched = 7.0  # standard deviations of the cavity searched for a second mode
     if f.concave:
         return mode, mode
     v, pull, drop = f.root * f.root, 0.0, 0.0
@@ -94,7 +95,7 @@ def _range(f, mean, mode):
         pull += datum.scale * (datum.nu - datum.tau * datum.known)
         drop += datum.scale * datum.scale * datum.tau
     a = 1.0 - drop * v
-    cavity, reach = (mean - pull * v) / a, _REACH * f.root / math.sqrt(a)
+    cavity, reach = (mean - pull * v) / a, searched * f.root / math.sqrt(a)
     return min(mode, cavity - reach), max(mode, cavity + reach)
 
 

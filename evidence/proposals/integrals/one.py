@@ -14,8 +14,6 @@ from .lattice import draw_on_lattice
 from .records import CELLS
 from .shared import NEAR, add, draw_near, eight, ends, leave_lattice
 
-_SPREAD = 48.0  # spacings between means up to which a lattice is cheap
-
 
 @jit
 def draw_with_one(rng, f, draws, work, leave):
@@ -25,6 +23,7 @@ def draw_with_one(rng, f, draws, work, leave):
     others, and ``leave`` it by a step each. Uniforms are replaced by the draws in units of the
     root from their means. Normals are not asked for.
     """
+    spread = 48.0  # spacings between means up to which a lattice is cheap
     value, rows, points, root = draws.value, work.rows, work.points, f.root
     n, cells = value.size, work.smooth.size - 1
     low, high, finite = ends(value, rows[5], rows[6])
@@ -33,7 +32,7 @@ def draw_with_one(rng, f, draws, work, leave):
     if not f.concave:
         spacing = _finest(f, work.nodes)
     step, all_smooth = max(high - low, 1e-9 * root) / cells, False
-    if high - low > _SPREAD * spacing:  # too many nodes, unless there is no other way
+    if high - low > spread * spacing:  # too many nodes, unless there is no other way
         all_smooth = _tabulate(f, low, step, work)
     if not all_smooth:
         if draw_near(rng, f, spacing, draws, work):

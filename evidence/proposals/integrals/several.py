@@ -22,12 +22,6 @@ from .integrand import FAR, FEW, NOTHING, add_tilts
 from .lattice import draw_on_lattice, lattice, pick
 from .shared import NEAR, draw_near
 
-_SKEWED = 0.3  # skewness up to which a bent Gaussian is near
-_LONGEST = 2.0  # step of Newton's method, in standard deviations
-_DIFFERENCE = 0.5  # standard deviations between slopes of which differences are taken
-_CLOSE = 0.3  # widths of a first step after which there is no second
-_LAST = 1.0  # widths of a last step up to which it is known where it leads
-
 
 @jit
 def draw_with_several(rng, f, known, draws, work, together):
@@ -35,6 +29,8 @@ def draw_with_several(rng, f, known, draws, work, together):
 
     ``together`` these are the same for all draws. The known parts in f are overwritten.
     """
+    skewed = 0.3  # skewness up to which a bent Gaussian is near
+    last = 1.0  # widths of a last step up to which it is known where it leads
     if together and f.concave and draw_near(rng, f, NEAR * f.root, draws, work):
         return
     n, rows = draws.value.size, work.rows
@@ -48,7 +44,7 @@ def draw_with_several(rng, f, known, draws, work, together):
         curvature, third = widths[m], skews[m]
         width = 1.0 / math.sqrt(-curvature) if curvature < 0.0 else 0.0
         skew = third * width * width * width
-        found = abs(skew) < _SKEWED and steps[m] < _LAST * _LAST
+        found = abs(skew) < skewed and steps[m] < last * last
         widths[m] = width if width > 0.0 and found else 0.0
         skews[m] = skew if widths[m] > 0.0 else 0.0
         far_out[m] = 0.0
@@ -78,9 +74,12 @@ def _draw_alone(rng, f, known, widths, draws, nodes):
 def _climb(f, known, means, work):
     """Places near modes in row 0, squares of the last steps there, in widths, in row 1, second
     derivatives before them in row 2 and third ones in row 5."""
+    longest_step = 2.0  # step of Newton's method, in standard deviations
+    difference = 0.5  # standard deviations between slopes of which differences are taken
+    close = 0.3  # widths of a first step after which there is no second
     points, out, n = work.points, work.nodes.out, means.size
     at, one, two, three = work.rows[0], work.rows[1], work.rows[2], work.rows[5]
-    half, h, limit = 0.5 / (f.root * f.root), _DIFFERENCE * f.root, _LONGEST * f.root
+    half, h, limit = 0.5 / (f.root * f.root), difference * f.root, longest_step * f.root
     copy(means, at)
     for _step in range(2):
         one[:], two[:], three[:] = 0.0, 0.0, 0.0
@@ -102,7 +101,7 @@ def _climb(f, known, means, work):
             at[m] += min(max(move, -limit), limit) if abs(move) < math.inf else 0.0
             one[m] = one[m] * one[m] / -two[m] if two[m] < 0.0 else math.inf
             longest = max(longest, one[m])
-        if longest < _CLOSE * _CLOSE:
+        if longest < close * close:
             break
 
 

@@ -18,15 +18,12 @@ from .lattice import DROP
 from .records import CAPACITY
 
 NEAR = 0.6  # spacing, in widths
-_WIDE = 8.0  # standard deviations of the cavity where it has nodes
-_TRIES, _MOST_NODES = 8, 192  # of its spacing and its reach, and nodes
-_UNEVEN = 1e-4  # what every other node may tell differently
-_LARGEST_EXPONENT = 600.0
 
 
 @jit
 def draw_near(rng, f, spacing, draws, work):
     """Draws from one lattice; whether that is possible. There may be no data at all."""
+    largest_exponent = 600.0
     x, g, eta, rows, root = work.nodes.x, work.nodes.g, work.nodes.eta, work.rows, f.root
     low, high, _ = ends(draws.value, rows[5], rows[6])
     half, middle = 0.5 / (root * root), 0.5 * (low + high)
@@ -37,7 +34,7 @@ def draw_near(rng, f, spacing, draws, work):
     origin = x[first] - rng.random() * spacing
     _add_nodes(f, (origin, spacing), size, low, high, work.nodes)
     farthest = max(high - middle, 1e-3 * root) * (x[size - 1] - x[0])  # power of any node
-    if 2.0 * half * farthest > _LARGEST_EXPONENT:
+    if 2.0 * half * farthest > largest_exponent:
         return False
     top = exponentials(x, g, 0, size, half, middle, eta)
     constant = top + math.log(spacing / root) - LOG_SQRT_2PI
@@ -55,6 +52,10 @@ def draw_near(rng, f, spacing, draws, work):
 def _place(f, spacing, low, high, nodes):
     """The first and the last node that matter to means from ``low`` to ``high``, and a spacing for
     which sums over every other node agree; -1 where there is none."""
+    wide = 8.0  # standard deviations of the cavity where it has nodes
+    tries = 8  # of its spacing and its reach
+    most_nodes = 192  # nodes at most
+    uneven = 1e-4  # what every other node may tell differently
     x, g = nodes.x, nodes.g
     v, half = f.root * f.root, 0.5 / (f.root * f.root)
     left, pull = 1.0, 0.0
@@ -62,9 +63,9 @@ def _place(f, spacing, low, high, nodes):
         datum = f.data[i]
         left -= datum.scale * datum.scale * datum.tau * v
         pull += datum.scale * (datum.nu - datum.tau * datum.known) * v
-    reach = _WIDE * f.root / math.sqrt(left)
+    reach = wide * f.root / math.sqrt(left)
     start, stop = (low - pull) / left - reach, (high - pull) / left + reach
-    for _ in range(_TRIES):
+    for _ in range(tries):
         size = int(min((stop - start) / spacing, 1.0 * CAPACITY)) + 2
         if size > CAPACITY:
             break
@@ -74,12 +75,12 @@ def _place(f, spacing, low, high, nodes):
             start -= longer if first == 0 else 0.0
             stop += longer if last == size - 1 else 0.0
             continue
-        if last - first > _MOST_NODES:
+        if last - first > most_nodes:
             break
         worst = 0.0
         for mean in (low, 0.5 * (low + high), high):
             worst = max(worst, _unevenness(x, g, first, last + 1, half, mean, nodes.eta))
-        if worst < _UNEVEN:
+        if worst < uneven:
             return first, last, spacing
         spacing *= 0.5
     return 0, -1, spacing
