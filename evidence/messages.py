@@ -9,8 +9,6 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-_LONGEST = 200  # characters of a word that choices are compared with
-
 
 class InputError(ValueError):
     """A mistake in what was asked for: one line names the argument, what came, what would do.
@@ -58,17 +56,22 @@ def messages(texts: Iterable[str]) -> tuple[Message, ...]:
     return tuple(dict.fromkeys(coded))
 
 
-def suggest(word: object, choices: Iterable[str], meant: Mapping[str, str] | None = None) -> str:
+def suggest(
+    word: object, choices: Iterable[str], meant: Mapping[str, str] | None = None, *,
+    longest: int = 200,
+) -> str:  # fmt: skip
     """``"; did you mean 'probit'?"`` where a choice is close, else ``"."``.
 
     Case, blanks, hyphens and underscores do not count; ``meant`` adds synonyms.
 
     >>> suggest("Probt", ["probit", "logit"]), suggest("x", ["probit"])
     ("; did you mean 'probit'?", '.')
+
+    ``longest``: characters of a word that choices are compared with.
     """
     folded = {_fold(choice): choice for choice in choices}
     try:
-        key = _fold(str(word))[:_LONGEST]
+        key = _fold(str(word))[:longest]
     except Exception:  # other people's objects may refuse to be shown
         return "."
     close = [folded[k] for k in difflib.get_close_matches(key, folded, n=1, cutoff=0.45)]

@@ -19,8 +19,6 @@ from ..statistics.adaptation import DualAveraging
 from .jumps import Jumps
 from .plan import sized
 
-_BLOCK = 256  # rows turned into latent values at a time
-
 
 @dataclass
 class Chains:
@@ -205,13 +203,16 @@ class _Run:
         if self.store.due():
             self.keep()
 
-    def recorded(self, interrupted: bool) -> Chains:
-        """In latent values."""
+    def recorded(self, interrupted: bool, *, rows: int = 256) -> Chains:
+        """In latent values.
+
+        ``rows``: rows turned into latent values at a time.
+        """
         x, tilt = self.x[:, : self.kept], self.tilt[:, : self.kept]
         if self.size == 1:
             for chain in x:
-                for start in range(0, self.kept, _BLOCK):
-                    block = chain[start : start + _BLOCK]
+                for start in range(0, self.kept, rows):
+                    block = chain[start : start + rows]
                     block[:] = self.move.to_latent(self.path, block)
         acceptance, gradients, failures = self.counts
         return Chains(

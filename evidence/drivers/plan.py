@@ -23,7 +23,6 @@ from ..statistics.resampling import systematic
 from ..statistics.weights import Weights, incremental
 
 STRIDES = (1.0, 1.0, 0.125)  # every third step is short: it frees states that long ones leave
-_TOO_LOW = 1e100  # tilts beyond it, of either sign, have no variance
 
 
 class Stage(NamedTuple):
@@ -195,9 +194,12 @@ def run_moves(
     return state, infos, correlation(before, state.tilt) if moves else np.nan
 
 
-def correlation(before: Array, after: Array) -> float:
-    """Of the rows that are not too low: a density may be zero where particles start."""
-    finite = (np.abs(before) < _TOO_LOW) & (np.abs(after) < _TOO_LOW)
+def correlation(before: Array, after: Array, *, too_low: float = 1e100) -> float:
+    """Of the rows that are not too low: a density may be zero where particles start.
+
+    ``too_low``: tilts beyond it, of either sign, have no variance.
+    """
+    finite = (np.abs(before) < too_low) & (np.abs(after) < too_low)
     if not finite.all():
         before, after = before[finite], after[finite]
     if before.size < 2:

@@ -31,9 +31,6 @@ from ..paths.families import fit_reference
 from ..verbs.optimise import REACH, optimise
 from .base import GaussianProcess
 
-_STEP = 1e-4  # of the differences, in logs
-_AT_BOUND = 1e-3  # logs
-_SAME_HEIGHT = 0.01  # nats
 _REJECTED = 1e10  # minus log Z where there is none
 _FOR_EVERYBODY = ("interrupted", "several-fixed-points")  # warnings of a search
 
@@ -66,11 +63,12 @@ class LogEvidence:
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """log Z and its gradient: exact for EP, else by forward differences."""
+        h = 1e-4  # of the differences, in logs
         reference = self.fit(theta)
         if self.approximation == "ep":
             return reference.logz, log_evidence_gradient(reference)
-        ahead = [self.fit(theta + step).logz for step in _STEP * np.eye(theta.size)]
-        return reference.logz, (np.array(ahead) - reference.logz) / _STEP
+        ahead = [self.fit(theta + step).logz for step in h * np.eye(theta.size)]
+        return reference.logz, (np.array(ahead) - reference.logz) / h
 
     def negative(self, theta: Array, eval_gradient: bool = True) -> float | tuple[float, Array]:
         """What scikit-learn's optimizers minimise."""
@@ -148,8 +146,14 @@ def _learn(evidence: LogEvidence, estimator: GaussianProcess) -> tuple[Any, list
     return evidence.fit(best.theta), list(_doubts(evidence, ends))
 
 
-def _doubts(evidence: LogEvidence, ends: list[End]) -> Iterator[Message]:
-    """What to be careful about after a search."""
+def _doubts(
+    evidence: LogEvidence, ends: list[End], *, at_bound: float = 1e-3, same_height: float = 0.01
+) -> Iterator[Message]:
+    """What to be careful about after a search.
+
+    ``at_bound``: logs from a bound at which an optimum is at it; ``same_height``: nats between two
+    ends of one height.
+    """
     done = sorted((end for end in ends if end.logz > -_REJECTED), key=lambda end: -end.logz)
     if len(done) < len(ends):
         text = f"{len(ends) - len(done)} of {len(ends)} starts failed"
@@ -159,7 +163,7 @@ def _doubts(evidence: LogEvidence, ends: list[End]) -> Iterator[Message]:
     best = done[0]
     for name, value, bounds in zip(evidence.names, best.theta, evidence.bounds, strict=True):
         away = np.abs(value - bounds)
-        if away.min() < _AT_BOUND:
+        if away.min() < at_bound:
             side, bound = ("lower", "upper")[away.argmin()], np.exp(bounds[away.argmin()])
             ours = name.startswith("likelihood__")
             advice = "the data do not determine it" if ours else "widen its bounds or fix it"
@@ -167,7 +171,7 @@ def _doubts(evidence: LogEvidence, ends: list[End]) -> Iterator[Message]:
     if best.trouble:
         text = f"the search for hyperparameters stopped early: {best.trouble}"
         yield Message("stopped-early", text)
-    if len(done) > 1 and best.logz - done[1].logz > _SAME_HEIGHT:
+    if len(done) > 1 and best.logz - done[1].logz > same_height:
         text = (
             f"the best optimum, {best.logz - done[1].logz:.2g} nats above the next, was found by "
             f"only 1 of {len(ends)} starts: raise n_restarts_optimizer to look for better ones"

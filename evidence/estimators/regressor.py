@@ -25,8 +25,6 @@ from ..results.evidence import EvidenceResult
 from .base import GaussianProcess, with_hints
 from .fitting import fit, start_kernel
 
-_NO_NOISE = Gaussian(1e-150)
-
 
 @with_hints
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -145,7 +143,8 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         return self
 
     def _predict(self, X: Array) -> Prediction:
-        observed = None if self.alpha is None else _NO_NOISE
+        no_noise = Gaussian(1e-150)
+        observed = None if self.alpha is None else no_noise
         return predict(self.reference_.model, X, posterior=self.reference_, likelihood=observed)
 
     def _latent_cov(self, X: Array) -> Array:

@@ -24,11 +24,8 @@ from ..numerics.arrays import Array
 Shape = tuple[int | str, ...]
 
 _LONG = 80  # characters of a wrong value that a message shows
-_ENDLESS = 10**15
 LONGEST = 10**9  # steps of a chain, more than anybody waits for
 ISLAND = 512  # doubles that one island, or temperature, takes at least
-_FINEST = 1e-9  # nats: no sampler's error bar is smaller in double precision
-_COARSEST = 1e9  # nats: no error bar says less
 _OTHER_KINDS = {"c": "complex numbers", "m": "time differences", "M": "dates", "V": "records"}
 
 
@@ -99,14 +96,20 @@ def check_positive(name: str, value: object, optional: bool = True) -> float | N
     return None if value is None and optional else number(name, value, above=0.0)
 
 
-def check_target(name: str, value: object) -> float | None:
-    """A standard error to stop at: positive, and one that doubles can hold beside log Z."""
+def check_target(
+    name: str, value: object, *, finest: float = 1e-9, coarsest: float = 1e9
+) -> float | None:
+    """A standard error to stop at: positive, and one that doubles can hold beside log Z.
+
+    ``finest``: nats: no sampler's error bar is smaller in double precision; ``coarsest``: nats: no
+    error bar says less.
+    """
     check_positive(name, value)
-    return None if value is None else number(name, value, least=_FINEST, most=_COARSEST)
+    return None if value is None else number(name, value, least=finest, most=coarsest)
 
 
 def check_count(
-    name: str, value: object, least: int = 1, optional: bool = True, below: int = _ENDLESS
+    name: str, value: object, least: int = 1, optional: bool = True, below: int = 10**15
 ) -> int | None:
     """A whole number, or None; nobody lives to count beyond 10¹⁵."""
     if value is None and optional:

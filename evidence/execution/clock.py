@@ -26,9 +26,6 @@ from types import FrameType
 
 from .meter import Meter
 
-_OVERRUN, _GRACE = 1.2, 0.5  # of max_seconds, and seconds more, by which a call may end late
-_PROBE = 384  # size of the matrices whose product tells the speed
-
 
 class Stopped(Exception):
     """A deadline or an interrupt ended a task between two steps."""
@@ -61,12 +58,16 @@ class Clock:
         over = self.interrupted.is_set() or self.expired() or self.meter.spent()
         return over or (flops > 0.0 and self.late(flops))
 
-    def late(self, flops: float = 0.0) -> bool:
-        """What a fit asks, which may use the grace that a call has: an answer rests on it."""
+    def late(self, flops: float = 0.0, *, overrun: float = 1.2, grace: float = 0.5) -> bool:
+        """What a fit asks, which may use the grace that a call has: an answer rests on it.
+
+        ``overrun``: share of ``max_seconds`` after which a call is late; ``grace``: and seconds
+        more.
+        """
         over = self.interrupted.is_set() or self.meter.spent()
         if over or self.max_seconds is None:
             return over
-        latest = _OVERRUN * self.max_seconds + _GRACE
+        latest = overrun * self.max_seconds + grace
         return self.elapsed() + (flops / _speed() if flops else 0.0) > latest
 
     @property
@@ -92,17 +93,20 @@ class Clock:
 
 
 @cache
-def _speed() -> float:
-    """Floating point operations per second of a matrix product, here and roughly."""
+def _speed(*, probe: int = 384) -> float:
+    """Floating point operations per second of a matrix product, here and roughly.
+
+    ``probe``: size of the matrices whose product tells the speed.
+    """
     import numpy as np  # the shell's help does without
 
-    a = np.ones((_PROBE, _PROBE))
+    a = np.ones((probe, probe))
     seconds = math.inf
     for _ in range(4):
         started = time.perf_counter()
         a @ a
         seconds = min(seconds, time.perf_counter() - started)
-    return 2.0 * _PROBE**3 / seconds
+    return 2.0 * probe**3 / seconds
 
 
 class _Handler:

@@ -36,7 +36,6 @@ from .arguments import check_path
 
 _META = "meta"
 _OURS = {"format", "version", "arrays"}  # what a file says of itself, beside its meta
-_SMALL, _RATIO = 2**26, 100  # bytes a file may unpack to, or times its size where that is more
 
 
 class Pieces(dict[str, Any]):
@@ -115,9 +114,12 @@ def write(
     _sync_folder(target.parent)
 
 
-def _most(size: int) -> int:
-    """Bytes that a file of ``size`` bytes may unpack to."""
-    return max(_SMALL, _RATIO * size)
+def _most(size: int, *, small: int = 2**26, ratio: int = 100) -> int:
+    """Bytes that a file of ``size`` bytes may unpack to.
+
+    ``small``: bytes that any file may unpack to; ``ratio``: times its size, where that is more.
+    """
+    return max(small, ratio * size)
 
 
 def _sync_folder(folder: FilePath) -> None:

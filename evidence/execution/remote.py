@@ -26,8 +26,6 @@ from .clock import Clock, Stopped
 from .job import Job, attempt
 from .meter import Meter, current
 
-_ATTEMPTS = 4  # times a task is submitted before it is run here
-_AHEAD = 8  # tasks handed over beyond two for every worker that has answered
 POLL = 0.1  # seconds between two looks at the clock
 _OF_TASK = "raised by the task"  # marks errors that trying again will not mend
 _KEPT = 2
@@ -103,13 +101,16 @@ class Remote:
                 raise BrokenExecutor(str(error)) from error
         self.running[future] = index
 
-    def run(self) -> list[int]:
-        """The tasks that are left, for this process."""
+    def run(self, *, ahead: int = 8) -> list[int]:
+        """The tasks that are left, for this process.
+
+        ``ahead``: tasks handed over beyond two for every worker that has answered.
+        """
         left, waiting = set(range(len(self.tasks))), iter(range(len(self.tasks)))
         why = "the workers kept dying"
         try:
             while left and not self.clock.stop():
-                room = 2 * len(self.supplied) + _AHEAD - len(self.running)
+                room = 2 * len(self.supplied) + ahead - len(self.running)
                 for index in islice(waiting, max(room, 0)):
                     self.submit(index)
                 if not self.running:
@@ -133,8 +134,11 @@ class Remote:
         self.notes.append(f"{why}: {len(left)} tasks were run in this process instead")
         return sorted(left)
 
-    def collect(self, index: int, future: Future[Any]) -> bool:
-        """Whether the task is over; else it was submitted again, or given up on."""
+    def collect(self, index: int, future: Future[Any], *, attempts: int = 4) -> bool:
+        """Whether the task is over; else it was submitted again, or given up on.
+
+        ``attempts``: times a task is submitted before it is run here.
+        """
         try:
             reply = future.result()
         except BrokenExecutor:
@@ -147,7 +151,7 @@ class Remote:
                 raise
             self.lost += 1
             self.deaths[index] += 1
-            if self.deaths[index] < _ATTEMPTS:
+            if self.deaths[index] < attempts:
                 self.submit(index)
             elif not _about_workers(error):
                 raise

@@ -54,8 +54,6 @@ from .job import Job, attempt
 from .meter import current
 from .remote import POLL, Remote
 
-_AHEAD = 512  # tasks handed over, more than any pool has threads
-
 
 def run_tasks(
     job: Job, tasks: Sequence[Mapping[str, Any]], clock: Clock, done: Callable[[int, Any], None],
@@ -85,9 +83,12 @@ def run_tasks(
 
 def _run_here(
     job: Job, tasks: Sequence[Mapping[str, Any]], clock: Clock, done: Callable[[int, Any], None],
-    executor: ThreadPoolExecutor | None,
+    executor: ThreadPoolExecutor | None, *, ahead: int = 512,
 ) -> list[str]:  # fmt: skip
-    """On threads; own ones replace those of an executor that is shut down meanwhile."""
+    """On threads; own ones replace those of an executor that is shut down meanwhile.
+
+    ``ahead``: tasks handed over, more than any pool has threads.
+    """
     pool = executor or ThreadPoolExecutor(available_cores())
     over, hurry, notes = threading.Event(), False, list[str]()
 
@@ -100,7 +101,7 @@ def _run_here(
     with single_blas():
         try:
             while True:
-                while waiting and len(running) < _AHEAD and not stop():
+                while waiting and len(running) < ahead and not stop():
                     try:
                         future = pool.submit(attempt, job, tasks[waiting[0]], stop, meter)
                     except RuntimeError as error:

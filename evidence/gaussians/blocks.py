@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from .base import Gaussian, Prior, Root, Steps
 
 
-_ROUNDING = 1e-14  # of a curvature in one direction, relative to its largest
-
-
 class BlockSites(NamedTuple):
     """c (N,), ν (P, N), W (N, P, P) and m."""
 
@@ -75,10 +72,11 @@ class BlockGaussian:
 
     def __init__(self, prior: Prior, sites: BlockSites) -> None:
         """Raises :class:`.NotPositiveDefinite` where there is no such q."""
+        rounding = 1e-14  # of a curvature in one direction, relative to its largest
         self.prior, self.sites = prior, sites
         sd = units_of(prior, len(sites.nu))
         values, U = np.linalg.eigh(sd[:, :, None] * sites.W * sd[:, None, :])
-        values[np.abs(values) < _ROUNDING * np.abs(values).max(axis=1, keepdims=True)] = 0.0
+        values[np.abs(values) < rounding * np.abs(values).max(axis=1, keepdims=True)] = 0.0
         self.R, self.back = U / sd[:, :, None], U * sd[:, :, None]  # x = back z
         tau = np.ascontiguousarray(values.T.ravel())
         nu = combined(self.back, sites.nu.ravel())

@@ -38,10 +38,6 @@ from ..numerics.triangles import (
 from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior, Response
 from .blocks import combined, spread
 
-_LEAST_GAIN = 0.05  # relative precision that a change of sites leaves at least
-_STRONG = 1e-3  # τK above which entries of Σ keep their digits in S⁻¹ (I - P) S⁻¹
-_SMALL = 1e-5  # below this τΣ the cheap formula for the variance has lost too many digits
-
 
 class DensePrior(Prior):
     """x ~ N(m, K) with K a matrix and L_K its lower Cholesky factor."""
@@ -196,13 +192,14 @@ class PositiveGaussian(DenseGaussian):
             self._variances = self._make_variances()
         return self._variances
 
-    def _make_variances(self) -> Array:
+    def _make_variances(self, *, small: float = 1e-5) -> Array:
+        """``small``: below this τΣ the cheap formula for the variance has lost too many digits."""
         inverse = self.memory.inverse
         copy_triangle(self.memory.factor, inverse)
         invert_factor(inverse)
         reduced = 1.0 - column_squares(inverse)
         var = np.empty_like(self.tau)
-        ok = reduced > _SMALL
+        ok = reduced > small
         var[ok] = reduced[ok] / self.tau[ok]
         few = np.flatnonzero(~ok)
         if few.size:
@@ -217,10 +214,11 @@ class PositiveGaussian(DenseGaussian):
     @cached_property
     def covariance(self) -> Array:
         """Σ, shape (N, N)."""
+        threshold = 1e-3  # τK above which entries of Σ keep their digits in S⁻¹ (I - P) S⁻¹
         K, s = self.prior.covariance, self._s
         if self._L is None:
             return K
-        strong = self.tau * self.prior.variances > _STRONG
+        strong = self.tau * self.prior.variances > threshold
         per_s = np.divide(1.0, s, out=np.zeros_like(s), where=strong)
         full = self.couplings * -per_s
         full *= per_s[:, None]
@@ -303,9 +301,10 @@ class DenseResponse(Response):
         self._shift, self._dual = np.zeros((2, q.tau.size))  # δ = μ' - μ and Σ⁻¹ δ
 
     def __call__(self, d_nu: Array, d_tau: Array) -> tuple[Array, Array]:
+        least_gain = 0.05  # relative precision that a change of sites leaves at least
         v, per_var = self._variances, self._per_s**2
         others = per_var * dsymv(1.0, self._inner.T, per_var * d_tau, lower=0)
-        variances = v / np.maximum(1.0 + v * d_tau + others / v, _LEAST_GAIN)
+        variances = v / np.maximum(1.0 + v * d_tau + others / v, least_gain)
         self._solve(d_nu - d_tau * self._mean, d_tau)
         return self._mean + self._shift, variances
 

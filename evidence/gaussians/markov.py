@@ -38,10 +38,6 @@ from ..numerics.jit import jit
 from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior, Steps
 
 _SINGULAR = 1e-14  # of a variance: less than this is left of it where others determine it
-_LEAST_VARIANCE = 1e-16  # of a predictor given what was drawn before it, of its variance
-_STATIC = 1e-20  # the same for other coordinates: below, they are not drawn at all
-_FORGOTTEN = 1e-4  # correlation of a predictor with a whole state whose cube counts as zero
-_VECTORS = 450.0  # bytes of vectors that EP makes on the way, for every datum
 _NO_STATES = np.empty((0, 0))
 
 
@@ -116,8 +112,9 @@ class MarkovPrior(Prior):
 
     @property
     def memory(self) -> float:
+        vectors = 450.0  # bytes of vectors that EP makes on the way, for every datum
         d = len(self.chain.start)
-        return _VECTORS * self.mean.size + 8.0 * 5.0 * d * (d + 1) * self.chain.length
+        return vectors * self.mean.size + 8.0 * 5.0 * d * (d + 1) * self.chain.length
 
     @cached_property
     def variances(self) -> Array:
@@ -559,6 +556,7 @@ def _normalised(G, V, M):
 
 @jit
 def _pair_sums(M, kappa, reach, out):
+    forgotten = 1e-4  # correlation of a predictor with a whole state whose cube counts as zero
     T, d = M.shape[:2]
     if d == 1:  # correlations are products of those of neighbours
         for l in range(3, kappa.shape[0]):
@@ -579,7 +577,7 @@ def _pair_sums(M, kappa, reach, out):
                     new[i] += M[j, i, l] * z[l]
                 square += new[i] * new[i]
             copy(new, z)
-            if square < _FORGOTTEN * _FORGOTTEN:
+            if square < forgotten * forgotten:
                 break
             power = z[0] * z[0]
             for l in range(3, kappa.shape[0]):
@@ -593,6 +591,8 @@ def _regressions(G, C, V, indices, weights, sd):
 
     With U⁻¹ = I - W the weights on its own are W, those on the next state U⁻¹ G.
     """
+    least_variance = 1e-16  # of a predictor given what was drawn before it, of its variance
+    static = 1e-20  # the same for other coordinates: below, they are not drawn at all
     T, d = sd.shape
     U, var, row = np.zeros((d, d)), np.empty(d), np.empty((d, 2 * d))
     at = 0
@@ -603,9 +603,9 @@ def _regressions(G, C, V, indices, weights, sd):
                 U[i, j] = C[k, i, j]
                 for l in range(j):
                     U[i, j] -= U[i, l] * U[j, l] * var[l]
-            var[j] = U[j, j] if U[j, j] > _STATIC * V[k, j, j] else 0.0
+            var[j] = U[j, j] if U[j, j] > static * V[k, j, j] else 0.0
             if j == 0:
-                var[j] = max(U[j, j], _LEAST_VARIANCE * V[k, j, j])
+                var[j] = max(U[j, j], least_variance * V[k, j, j])
             for i in range(j, d):
                 U[i, j] = U[i, j] / var[j] if i > j and var[j] > 0.0 else 0.0
             sd[step, j] = np.sqrt(var[j])

@@ -40,8 +40,6 @@ _BATCH = 64  # columns that are solved for at a time
 _PAIRS = 4e9  # operations that sums over pairs may take
 _SINGULAR = 1e-9  # of a covariance relative to its prior's, below which there is none
 _HOLD = 1e-5  # of a latent value's precision, by which the ground holds it
-_VECTORS = 400.0  # bytes of vectors that EP makes on the way, for every latent value and datum
-_LOG_2PI = float(np.log(2.0 * np.pi))
 _EPS = float(np.finfo(float).eps)
 
 
@@ -96,9 +94,10 @@ class Pattern:
     @property
     def memory(self) -> float:
         """Bytes that EP needs at its largest, roughly."""
+        each = 400.0  # bytes of vectors that EP makes on the way, for every latent value and datum
         data = self.pairs[0].size - 1
         sites = 14.0 * 8.0 * 2.0 * data  # what Anderson's extrapolation remembers
-        vectors = _VECTORS * (self.analysis.n + data)
+        vectors = each * (self.analysis.n + data)
         return float(2.0 * self.analysis.memory + 16.0 * self.pairs[1].size + sites + vectors)
 
     def with_sites(self, prior: Array, tau: Array | None) -> Array:
@@ -193,10 +192,11 @@ class SparsePrior(Prior):
 
     def log_latent(self, u: Array) -> Array:
         """log density of rows of latent values: on the set C u = r, if there is one."""
+        log_2pi = float(np.log(2.0 * np.pi))
         free = u.shape[1] - len(self.C)
         volume = 0.5 * np.linalg.slogdet(self.C @ self.C.T)[1]
         square = self.latent_squares((u - self.latent_mean).T)
-        return self.base.half_logdet - volume - 0.5 * (square + free * _LOG_2PI)
+        return self.base.half_logdet - volume - 0.5 * (square + free * log_2pi)
 
     def latent_squares(self, away: Array) -> Array:
         """vᵀ Q v of columns v."""

@@ -80,8 +80,6 @@ Beta = float | Array  # a number, or one per row
 
 Proposed = tuple[Array, tuple[Array | float, ...]]  # and what a ratio has to know of it
 
-_LONGEST = 64  # steps of a trajectory whose number of steps is not given
-
 
 class Info(NamedTuple):
     """What a step tells: for diagnostics and adaptation only."""
@@ -322,14 +320,16 @@ def metropolis(
     return new, Info(acceptance, failed, gradients * m)
 
 
-def quarter_turn(step_size: float) -> int:
+def quarter_turn(step_size: float, *, longest: int = 64) -> int:
     """Steps that turn a unit oscillator by about π/2: where mass and posterior match, the
     trajectory then ends where it has forgotten its start.
 
     >>> quarter_turn(0.5), quarter_turn(2.0)
     (3, 1)
+
+    ``longest``: steps of a trajectory whose number of steps is not given.
     """
-    return int(min(max(1, round(0.5 * np.pi / step_size)), _LONGEST))
+    return int(min(max(1, round(0.5 * np.pi / step_size)), longest))
 
 
 def take(state: StateT, index: NDArray[np.intp]) -> StateT:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .. import moves
 from ..execution.arguments import check_choice, check_count, check_positive, number, shown
 from ..messages import InputError
 from . import NAMES
 from .base import Move
-
-_OPTIONS: dict[str, dict[str, Any]] = {"mgrad": {"step_size": 10.0}}
 
 
 def names() -> list[str]:
@@ -24,10 +20,11 @@ def get(move: str | Move) -> Move:
     >>> get("mgrad").name
     'mgrad'
     """
+    options = {"mgrad": {"step_size": 10.0}}
     if isinstance(move, str):
         key = move.lower().replace("_", "-")
         check_choice("move", key, NAMES)
-        return getattr(moves, NAMES[key])(**_OPTIONS.get(key, {}))
+        return getattr(moves, NAMES[key])(**options.get(key, {}))
     if isinstance(move, type) or not (hasattr(move, "step") and hasattr(move, "init_reference")):
         raise InputError(f"move must be a name or a move object, got {shown(move)}")
     check_positive(f"{move.name}: step_size", getattr(move, "step_size", 1.0), optional=False)

@@ -51,7 +51,6 @@ from .shared import SharedPath
 from .stepped import SteppedPath
 
 Reference = GaussianReference | BlockReference | DensityReference | Mixture
-_CLOSE = 1e-6
 
 
 class Family(NamedTuple):
@@ -84,14 +83,18 @@ def _latent_path(reference: GaussianReference) -> TemperedPath:
     return (Path if reference.share is None else SharedPath)(reference)
 
 
-def _ep_after(model: LatentModel, laplace: GaussianReference | None = None) -> GaussianReference:
+def _ep_after(
+    model: LatentModel, laplace: GaussianReference | None = None, *, close: float = 1e-6
+) -> GaussianReference:
     """EP; a log-concave likelihood has one fixed point, which is near Laplace's sites.
 
     log Z is stationary there: moments to ``_CLOSE`` leave N times its square.
+
+    ``close``: tolerance of EP after a scout.
     """
     if laplace is None or not (laplace.converged and model.likelihood.log_concave):
         return fit_ep(model)
-    return fit_ep(model, start=laplace.surrender(), tol=_CLOSE)
+    return fit_ep(model, start=laplace.surrender(), tol=close)
 
 
 _LATENT = Family(

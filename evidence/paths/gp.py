@@ -24,7 +24,6 @@ from .base import TemperedPath
 from .coordinates import Array, Coordinates, Frame
 
 THIN = 4  # up to this many rows, products by hand beat the general ones
-_BLOCK = 64
 
 
 @reduction
@@ -64,15 +63,16 @@ def _tilt_and_gradient(kernel, theta, c, nu, tau, mean, x, total):
 @reduction
 def thin_tilt_and_slope(kernel, theta, c, nu, tau, mean, T, a, x, total, slope):
     """x, tilt and slope of a few rows in one pass over T: x, h and h' block by block."""
+    columns = 64
     n, rows = T.shape[0], a.shape[0]
-    gradient, out = np.empty((rows, _BLOCK)), np.empty((4, _BLOCK))
+    gradient, out = np.empty((rows, columns)), np.empty((4, columns))
     total[:] = 0.0
     slope[:, :] = 0.0
-    for first in range(0, n, _BLOCK):
-        last = min(first + _BLOCK, n)
+    for first in range(0, n, columns):
+        last = min(first + columns, n)
         size = last - first
         times_rows(a, T, first, last, x[:, first:last])
-        block = np.empty((4, size)) if size < _BLOCK else out
+        block = np.empty((4, size)) if size < columns else out
         for m in range(rows):
             s = 0.0
             for k in range(first, last):

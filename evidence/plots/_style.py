@@ -23,7 +23,6 @@ SHADES = (INK, "#d55e00", "#2e8b57", "#a05eb5", "0.65")
 MARKER_CYCLE = "os^Dv<>pPX*h"
 MARKERS = {"ep": "o", "ep_corrected": "s", "laplace": "^"}
 _FOR_FILES = ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
-_MARGIN = 5.0  # pixels between a legend and what it must not hide
 
 
 def new_figure(
@@ -86,19 +85,20 @@ def legend(ax: Axes, **options: Any) -> Axes:
     """A legend without a frame that hides nothing: beside the axes where there is no room in them,
     or above the data, in two columns, where other panels need the width or a layout is missing
     that would make room."""
+    margin = 5.0  # pixels between a legend and what it must not hide
     ax.get_xlim()  # limits that have waited for all data: what is hidden is judged by them
     options = {"frameon": False, "loc": "best", **options}
     figure, legend = ax.get_figure(root=True), ax.legend(**options)
     assert figure is not None
     if (engine := figure.get_layout_engine()) is not None:
         engine.execute(figure)
-    if not _hides(ax, legend.get_window_extent().padded(_MARGIN)):
+    if not _hides(ax, legend.get_window_extent().padded(margin)):
         return ax
     if len(figure.axes) == 1 and engine is not None:
         ax.legend(**options | {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": 1})
         return ax
     legend = ax.legend(**options | {"loc": "upper left", "ncols": 2, "fontsize": "small"})
-    share = (legend.get_window_extent().height + _MARGIN) / ax.get_window_extent().height
+    share = (legend.get_window_extent().height + margin) / ax.get_window_extent().height
     scale, inverse = ax.yaxis.get_transform(), ax.yaxis.get_transform().inverted()
     low, high = scale.transform(ax.get_ylim())
     ax.set_ylim(top=inverse.transform([low + (high - low) / (1.0 - min(share, 0.6))])[0])

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ..results.evidence import EvidenceResult
 
 _NONE = "one Gaussian was enough: there are no components"
-_MANY = 24  # parameters beyond which their names would collide
-_SHIFT = 0.5  # of the distance between parameters, over which components are spread
 
 
 def _axes(result: EvidenceResult, ax: Axes | None) -> Axes:
@@ -60,6 +58,8 @@ def plot_modes(result: EvidenceResult | Any, ax: Axes | None = None) -> Axes:
         Of a mixture: see :attr:`.EvidenceResult.components`.
     ax : Axes, optional
     """
+    many = 24  # parameters beyond which their names would collide
+    share = 0.5  # of the distance between parameters, over which components are spread
     ax = _axes(result, ax)
     x, component = result.samples, result.component
     if not len(component) or len(component) != len(x):
@@ -67,14 +67,14 @@ def plot_modes(result: EvidenceResult | Any, ax: Axes | None = None) -> Axes:
     spread = x.std(axis=0)
     z = (x - x.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
     at, found = np.arange(x.shape[1]), np.unique(component)
-    shifts = _SHIFT * ((np.arange(found.size) + 0.5) / found.size - 0.5)
+    shifts = share * ((np.arange(found.size) + 0.5) / found.size - 0.5)
     for c, shift, (marker, shade) in zip(found, shifts, looks(), strict=False):
         its = z[component == c]
         label = f"component {int(c)}, {len(its) / len(z):.1%}"
         bars(ax, at + shift, its.mean(axis=0), its.std(axis=0), marker, shade, label)
     ax.axhline(0.0, color="0.8", lw=0.8, zorder=0)
     ax.set(ylabel="standard deviations", title="Where the modes are")
-    if at.size <= _MANY and len(result.names) == at.size:
+    if at.size <= many and len(result.names) == at.size:
         ax.set_xticks(at, result.names, rotation=45 if at.size > 6 else 0)
     else:
         ax.set_xlabel("parameter")

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ..results.draws import Draws
     from ..results.evidence import EvidenceResult
 
-_FIRST = 8  # parameters that are shown unless others are asked for
-
 
 def plot_corner(
     draws: Draws | EvidenceResult | ArrayLike,
@@ -52,9 +50,10 @@ def plot_corner(
     >>> [ax.get_xlabel() for ax in figure.axes if ax.get_visible()]
     ['', 'a', 'b']
     """
+    most = 8  # parameters that are shown unless others are asked for
     check_count("points", points, optional=False)
     x, known, component = _read(draws, names)
-    chosen = known[:_FIRST] if names is None else list(names)
+    chosen = known[:most] if names is None else list(names)
     for name in chosen:
         if name not in known:
             raise InputError(f"names: {shown(name)} is none of {', '.join(known[:20])}")

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 _LABELLED = 40  # rows with names
-_FLOOR = 1e-6  # nats; a logarithmic axis has no zero
 _QUANTILE = re.compile(r"q\d[\d.]*")
 _STYLES = ("o-", "s--", "^:", "D-.")
 
@@ -152,11 +151,12 @@ def plot_hyperparameters(
 
 def plot_search(optimum: Optimum, ax: Axes | None = None) -> Axes:
     """Nats below the best against the evaluation, one line per start; crosses are rejected."""
+    floor = 1e-6  # nats; a logarithmic axis has no zero
     check_drawn("optimum", optimum, "a result of ev.optimise", "history", "logz")
     check_table("optimum.history", optimum.history, "objective", "restart")
     ax = axes_of(ax, 6, 4)
     history = optimum.history
-    below = (history.objective.max() - history.objective).clip(lower=_FLOOR)
+    below = (history.objective.max() - history.objective).clip(lower=floor)
     top = 2.0 * below.max()
     for restart, rows in history.groupby("restart"):
         values = below[rows.index].dropna()

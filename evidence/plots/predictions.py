@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from ..results.replicates import Replicates
 
 
-_DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-
-
 def plot_prediction(prediction: Prediction, ax: Axes | None = None) -> Axes:
     """Expected observation and 90 % bands against the input, and the data.
 
@@ -155,12 +152,13 @@ def _look(k: int) -> dict[str, Any]:
 
 
 def _lines(ax: Axes, prediction: ClassPrediction, X: Array) -> None:
+    dashes = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
     order = np.argsort(X[:, 0])
     x = X[order, 0]
     for k, name in enumerate(prediction.classes):
         look = _look(k)
         ax.plot(
-            x, prediction.probability[order, k], ls=_DASHES[k % len(_DASHES)], lw=1.5,
+            x, prediction.probability[order, k], ls=dashes[k % len(dashes)], lw=1.5,
             color=look["color"], label=str(name),
         )  # fmt: skip
         if prediction.data is not None:

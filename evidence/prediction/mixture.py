@@ -32,9 +32,6 @@ from .points import DesignPoints, Model, Points
 
 AtData = GaussianReference | BlockReference | Array
 
-_BUDGET = 64e6  # bytes of work space that one block of points may take
-_COPIES = 6  # arrays of a block's size alive at once, in kernels and in what is computed from it
-
 
 class Mixture(ABC):
     """S Gaussians of equal weight for the C latent values at each of n points."""
@@ -132,14 +129,16 @@ class Designed(Mixture):
 
 
 def blocks(
-    mixtures: Sequence[Mixture],
-    batch_size: int | None = None,
-    work: int = 1,
-    bar: Bar | None = None,
-) -> Iterator[slice]:
-    """The points a block at a time; each of them will need ``work`` numbers, too."""
+    mixtures: Sequence[Mixture], batch_size: int | None = None, work: int = 1,
+    bar: Bar | None = None, *, budget: float = 64e6, copies: int = 6,
+) -> Iterator[slice]:  # fmt: skip
+    """The points a block at a time; each of them will need ``work`` numbers, too.
+
+    ``budget``: bytes of work space that one block of points may take; ``copies``: arrays of a
+    block's size alive at once, in kernels and in what is computed from it.
+    """
     most = max(work, sum(mixture.count for mixture in mixtures), *(m.work for m in mixtures))
-    size, n = batch_size or max(1, int(_BUDGET / (8 * _COPIES * most))), mixtures[0].n
+    size, n = batch_size or max(1, int(budget / (8 * copies * most))), mixtures[0].n
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
         check_interrupt()

@@ -25,8 +25,6 @@ from ..numerics.arrays import Array
 
 Model = GPModel | SparseModel | PredictorsModel
 
-_DIAGONAL = 256  # points at a time when a kernel has no diag
-
 
 @dataclass(frozen=True, eq=False)
 class Points:
@@ -121,12 +119,17 @@ def _kernels(model: Model) -> tuple[Any, ...]:
     return kernels[:1] if model.shared else kernels
 
 
-def _covariances(kernel: Callable[..., Any], X: Any, X_new: Array) -> tuple[Array, Array]:
-    """Covariances (b, N) with the data, and variances (b,)."""
+def _covariances(
+    kernel: Callable[..., Any], X: Any, X_new: Array, *, diagonal: int = 256
+) -> tuple[Array, Array]:
+    """Covariances (b, N) with the data, and variances (b,).
+
+    ``diagonal``: points at a time when a kernel has no diag.
+    """
     k = array("kernel(X_new, X)", kernel(X_new, X), (len(X_new), len(X)))
     if hasattr(kernel, "diag"):
         return k, np.asarray(kernel.diag(X_new), dtype=float)
-    parts = (X_new[i : i + _DIAGONAL] for i in range(0, len(X_new), _DIAGONAL))
+    parts = (X_new[i : i + diagonal] for i in range(0, len(X_new), diagonal))
     return k, np.concatenate([np.diag(kernel(part, part)) for part in parts])
 
 

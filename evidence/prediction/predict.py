@@ -37,8 +37,6 @@ from .points import Model, new_points
 from .posterior import known_at_data
 from .predictors import predict_several
 
-_NEGLIGIBLE = 1e-6  # probability of a model that predictions leave out
-
 
 class _Options(TypedDict, total=False):
     posterior: Posterior | None
@@ -195,9 +193,13 @@ def predict(
 
 
 def _averaged(
-    comparison: Comparison, X_new: ArrayLike | None, posterior: object, **words: Any
-) -> Prediction | ClassPrediction:
-    """A mixture of what every model predicts, each as probable as it is."""
+    comparison: Comparison, X_new: ArrayLike | None, posterior: object, *,
+    negligible: float = 1e-6, **words: Any,
+) -> Prediction | ClassPrediction:  # fmt: skip
+    """A mixture of what every model predicts, each as probable as it is.
+
+    ``negligible``: probability of a model that predictions leave out.
+    """
     if posterior is not None:
         raise InputError("posterior: a comparison has one for each of its models; leave it out")
     if not comparison.models:
@@ -206,7 +208,7 @@ def _averaged(
             "each of them"
         )
     share = comparison.table.probability
-    likely = [name for name in comparison.results if share[name] > _NEGLIGIBLE]
+    likely = [name for name in comparison.results if share[name] > negligible]
     if len({isinstance(comparison.models[name], FormulaModel) for name in likely}) > 1:
         raise InputError(
             "model: formulas take tables and the other models arrays; predict with each of them, "

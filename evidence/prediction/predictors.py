@@ -18,10 +18,6 @@ from ..models.likelihoods.predicted import Several
 from .gp import Prediction, Share
 from .mixture import Mixture, Stored, stored
 
-_NODES = {1: 12, 2: 5}  # of further predictors in every direction, by how many these are
-_DRAWS = 100  # components at most
-_NARROW = 1e-12  # relative variance of a further predictor that counts as none
-
 
 def predict_several(
     mixture: Mixture, likelihood: Several, batch_size: int | None, bar: Bar | None, **context: Any
@@ -33,17 +29,25 @@ def predict_several(
     return Prediction(mean, cov, shares, batch_size=batch_size, **context)
 
 
-def _shares(at: Stored, likelihood: Several) -> Iterator[Share]:
-    """One for every component and node."""
-    chosen = np.linspace(0, at.count - 1, min(_DRAWS, at.count)).round().astype(int)
+def _shares(
+    at: Stored, likelihood: Several, *, draws: int = 100, narrow: float = 1e-12
+) -> Iterator[Share]:
+    """One for every component and node.
+
+    ``draws``: components at most; ``narrow``: relative variance of a further predictor that counts
+    as none.
+    """
+    # of further predictors in every direction, by how many these are
+    per_direction = {1: 12, 2: 5}
+    chosen = np.linspace(0, at.count - 1, min(draws, at.count)).round().astype(int)
     own, across = at.cov[:, 1:, 1:], at.cov[:, 0, 1:]
     P = own.shape[1]
-    moving = np.einsum("npp->np", own).max() > _NARROW
-    z, log_w = nodes(P, _NODES.get(P, 1)) if moving else (np.zeros((1, P)), np.zeros(1))
+    moving = np.einsum("npp->np", own).max() > narrow
+    z, log_w = nodes(P, per_direction.get(P, 1)) if moving else (np.zeros((1, P)), np.zeros(1))
     values, vectors = np.linalg.eigh(own)
     values = np.maximum(values, 0.0)
     root = vectors * np.sqrt(values)[:, None, :]
-    safe = np.where(values > _NARROW, values, np.inf)
+    safe = np.where(values > narrow, values, np.inf)
     gain = np.einsum("npk,nk,nqk,nq->np", vectors, 1.0 / safe, vectors, across)
     left = np.maximum(at.cov[:, 0, 0] - np.sum(gain * across, axis=1), 0.0)
     for s in chosen:

@@ -30,8 +30,6 @@ Excess = Callable[[Array, Array, Indices], Array]
 """From y, a level and the column of a point to P(Y ≤ y) minus the level."""
 
 NODES = 1000
-_SIMULATED = 10  # observations per node
-_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
 class Part(NamedTuple):
@@ -126,11 +124,12 @@ def _nodes(parts: list[Part]) -> list[Part]:
     Each component's strata are entered at another place (a golden-ratio sequence), so that nodes
     of components that lie close together do not repeat each other.
     """
+    golden = 0.5 * (np.sqrt(5.0) - 1.0)
     per_component = max(1, NODES // sum(len(part.mean) for part in parts))
     nodes, passed = [], 0
     for part in parts:
         S, b = part.mean.shape
-        shift = (0.5 + (passed + np.arange(S)) * _GOLDEN) % 1.0
+        shift = (0.5 + (passed + np.arange(S)) * golden) % 1.0
         z = ndtri((np.arange(per_component)[:, None] + shift) / per_component)
         x = part.mean + z[..., None] * np.sqrt(part.var)
         nodes.append(part._replace(mean=x.reshape(-1, b), var=np.zeros((1, b))))
@@ -178,10 +177,11 @@ def _whole(excess: Excess, grid: Grid) -> Array:
     return high
 
 
-def _simulated(q: Array, nodes: list[Part]) -> Array:
+def _simulated(q: Array, nodes: list[Part], *, simulated: int = 10) -> Array:
+    """``simulated``: observations per node."""
     rng = np.random.default_rng(0)
     drawn = [
-        p._replace(mean=p.likelihood.simulate(np.repeat(p.mean, _SIMULATED, axis=0), rng))
+        p._replace(mean=p.likelihood.simulate(np.repeat(p.mean, simulated, axis=0), rng))
         for p in nodes
     ]
     y = np.concatenate([part.mean for part in drawn])

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 Described = GPModel | SparseModel | PredictorsModel
 Drawn: TypeAlias = "Draws | EvidenceResult | HyperDraws"
-_TOGETHER = 200_000  # likelihoods evaluated at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +60,18 @@ class AtDraws:
         seen = model.seen(x.reshape(-1, model.n)).reshape(*x.shape[:2], -1)
         return cls(model.observed, seen, _likelihoods(model, posterior))
 
-    def log_likelihood(self, rows: slice | Indices = slice(None)) -> Array:
-        """log p(y_n|x_n) at every draw, shape (chains, draws, rows)."""
+    def log_likelihood(
+        self, rows: slice | Indices = slice(None), *, together: int = 200_000
+    ) -> Array:
+        """log p(y_n|x_n) at every draw, shape (chains, draws, rows).
+
+        ``together``: likelihoods evaluated at a time.
+        """
         if isinstance(several := self.likelihoods[0], Several):
             return self._of_several(several, rows)
         y, seen = self.y[rows], self.seen[..., rows]
         flat, out = seen.reshape(-1, y.size), np.empty((seen[..., 0].size, y.size))
-        step = max(1, _TOGETHER // y.size)
+        step = max(1, together // y.size)
         for first in range(0, len(flat), step):
             part = flat[first : first + step]
             theta = [p.at(rows).theta(y) for p in self._from(first, len(part))]

@@ -31,7 +31,6 @@ from .base import DataFrame, Result, ResultOnAxes, data_frame
 
 SIZE = 0.05  # of the verdict: how often what is right fails
 FEW = 20  # data sets of a model below which its ranks are not judged
-_FACTORS = (3.0, 10.0, 30.0)  # Bayes factors that a study asks for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,12 +206,13 @@ class Design(ResultOnAxes):
     def table(self) -> DataFrame:
         """By the model that makes the data: quantiles of log BF, m1 against m0, and how often
         it is beyond 3, 10 and 30 for m1, and for m0."""
+        factors = (3.0, 10.0, 30.0)  # Bayes factors that a study asks for
         rows = dict[str, Any]()
         for name, log in self.log_bayes_factor.items():
             low, middle, high = np.quantile(log, [0.05, 0.5, 0.95])
             rows[name] = {"log BF, 5 %": low, "median": middle, "95 %": high}
-            rows[name] |= {f"P(BF > {b:g})": np.mean(log > np.log(b)) for b in _FACTORS}
-            rows[name] |= {f"P(BF < 1/{b:g})": np.mean(log < -np.log(b)) for b in _FACTORS}
+            rows[name] |= {f"P(BF > {b:g})": np.mean(log > np.log(b)) for b in factors}
+            rows[name] |= {f"P(BF < 1/{b:g})": np.mean(log < -np.log(b)) for b in factors}
         return data_frame(rows).T.rename_axis("data from")
 
     def _about(self) -> list[str]:

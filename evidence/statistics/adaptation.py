@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-_GAMMA, _T0, _KAPPA = 0.05, 10.0, 0.75  # t counts from t₀ in the running mean
 WIDEST = math.log(1e6)  # where nothing is ever rejected the step would grow for ever
 
 
@@ -52,14 +51,20 @@ class DualAveraging:
         """What to use afterwards."""
         return math.exp(self._log_final)
 
-    def update(self, acceptance: float) -> None:
-        """Learn from one step's mean acceptance probability."""
+    def update(
+        self, acceptance: float, *, gamma: float = 0.05, t0: float = 10.0, kappa: float = 0.75
+    ) -> None:
+        """Learn from one step's mean acceptance probability.
+
+        ``gamma``: regularises towards the first step; ``t0``: from which t counts in the running
+        mean; ``kappa``: power by which a running mean forgets.
+        """
         self._t += 1.0
-        t, rate = self._t, 1.0 / (self._t + _T0)
+        t, rate = self._t, 1.0 / (self._t + t0)
         self._excess += rate * (self.target - acceptance - self._excess)
-        step = self._mu - math.sqrt(t) / _GAMMA * self._excess
+        step = self._mu - math.sqrt(t) / gamma * self._excess
         self._log = min(max(step, self._start - WIDEST), self._start + WIDEST)
-        weight = t**-_KAPPA
+        weight = t**-kappa
         self._log_final += weight * (self._log - self._log_final)
 
     def restart(self) -> None:

@@ -30,9 +30,6 @@ from ..numerics.arrays import Array
 from .diagnostics import ess
 from .weights import pareto_shape
 
-_DIGITS = 1e-10  # of log Z
-_UNEVEN = 2.0  # mean square of values of mean one, below which none of them matters
-
 
 class Bridge(NamedTuple):
     """log Z, and what both sides contribute to its variance."""
@@ -78,8 +75,9 @@ class Bridge(NamedTuple):
     @property
     def shape(self) -> float:
         """The larger one, of sides where few values make the average; -inf if there are none."""
+        uneven = 2.0  # mean square of values of mean one, below which none of them matters
         pairs = zip(self.sides, self.shapes, strict=True)
-        return max((k for side, k in pairs if np.mean(side**2) > _UNEVEN), default=-np.inf)
+        return max((k for side, k in pairs if np.mean(side**2) > uneven), default=-np.inf)
 
 
 def bridge(at_draws: Array, at_proposal: Array, n_effective: float, rounds: int = 2) -> Bridge:
@@ -148,7 +146,9 @@ def disagreement(of: Bridge, draws: Array, proposal: Array) -> Array:
     return np.divide(gap, np.sqrt(variance), out=np.zeros_like(gap), where=variance > 0.0)
 
 
-def _solve(at_draws: Array, at_proposal: Array, share: float) -> float:
+def _solve(at_draws: Array, at_proposal: Array, share: float, *, digits: float = 1e-10) -> float:
+    """``digits``: of log Z."""
+
     def excess(logz: float) -> float:
         u = at_proposal - logz
         left = logsumexp(_terms(u, share) + u) - np.log(u.size)
@@ -160,7 +160,7 @@ def _solve(at_draws: Array, at_proposal: Array, share: float) -> float:
         low -= 2.0 * (high - low)
     while excess(high) > 0.0:
         high += 2.0 * (high - low)
-    return float(brentq(excess, low, high, xtol=_DIGITS))
+    return float(brentq(excess, low, high, xtol=digits))
 
 
 def _terms(u: Array, share: float) -> Array:

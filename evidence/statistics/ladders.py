@@ -22,9 +22,6 @@ from ..messages import InputError
 from ..numerics.arrays import Array
 from .weights import conditional_ess
 
-_SMALLEST_STEP = 1e-12
-_SMALLEST_SHARE = 1e-3  # of the mean rate: an interval that seems free still counts a little
-
 
 def geometric(n: int, first: float = 1e-3) -> Array:
     """0 and then ``n`` temperatures in geometric progression from ``first`` to 1.
@@ -102,6 +99,7 @@ def equal_barrier(betas: ArrayLike, rates: ArrayLike, n: int) -> Array:
     >>> equal_barrier([0.0, 0.5, 1.0], [0.6, 0.2], 4).round(3).tolist()
     [0.0, 0.069, 0.249, 0.5, 1.0]
     """
+    smallest_share = 1e-3  # of the mean rate: an interval that seems free still counts a little
     ladder = check(betas)
     rates = array("rates", rates, (ladder.size - 1,))
     if (rates < 0.0).any():
@@ -111,7 +109,7 @@ def equal_barrier(betas: ArrayLike, rates: ArrayLike, n: int) -> Array:
         )
     check_size("n", n, ISLAND)
     cost = np.diff(ladder) if not rates.any() else rates
-    cost = np.maximum(cost, _SMALLEST_SHARE * cost.mean())
+    cost = np.maximum(cost, smallest_share * cost.mean())
     barrier = np.concatenate([[0.0], np.cumsum(cost)])
     new = PchipInterpolator(barrier, ladder)(np.linspace(0.0, barrier[-1], n + 1))
     new[0], new[-1] = 0.0, 1.0
@@ -136,11 +134,12 @@ def next_beta(tilt: Array, beta: float, cess: float) -> float:
     Particles with tilt -inf die at any step, so only the others are asked. Should no step
     satisfy them, a tiny one is taken: resampling then removes whoever stood in the way.
     """
+    smallest_step = 1e-12
     tilt = tilt[np.isfinite(tilt)]
     if tilt.size == 0 or conditional_ess(tilt, 1.0 - beta) >= cess:
         return 1.0
     lo, hi = 0.0, 1.0 - beta
-    while hi - lo > 1e-6 * hi and hi > _SMALLEST_STEP:
+    while hi - lo > 1e-6 * hi and hi > smallest_step:
         mid = 0.5 * (lo + hi)
         if conditional_ess(tilt, mid) >= cess:
             lo = mid

@@ -23,7 +23,7 @@ Friel, Hurn, Wyse (2014), Stat. Comput. 24, 709–723 (the corrected trapezium r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -37,11 +37,6 @@ from ...statistics import ladders
 from ...statistics.diagnostics import FEWEST, ess
 
 _BLOCK = 2**18  # numbers of a block of MBAR's weights
-_NO_OVERLAP = 1e-12
-_TOLERANCE = 1e-10  # of log Z
-_ROUNDING = 1e-12
-_MAX_BISECTIONS = 2500  # tilts may span all exponents
-_MAX_NEWTON = 100
 
 
 class Bridge(NamedTuple):
@@ -125,7 +120,7 @@ def thermodynamic(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
         return _bridge(steps, influence + spread @ (by_variance * scale))
 
 
-def bennett(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
+def bennett(tilt: ArrayLike, betas: ArrayLike, *, no_overlap: float = 1e-12) -> Bridge:
     r"""Bennett's acceptance ratio between neighbours: the best use of two adjacent levels.
 
     Each ratio c of neighbours solves, over the samples of both,
@@ -133,6 +128,8 @@ def bennett(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
     .. math:: \langle \sigma(\Delta_l h - c)\rangle_l
               = \langle \sigma(c - \Delta_l h)\rangle_{l+1},
               \qquad \sigma(u) = 1 / (1 + e^{-u}).
+
+    ``no_overlap``: overlap below which there is none.
     """
     tilt, betas = _check(tilt, betas)
     ratios, influence = np.empty(betas.size - 1), np.zeros(tilt.shape[:2])
@@ -142,15 +139,18 @@ def bennett(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
         weight = expit(u - ratios[l])
         with np.errstate(all="ignore"):
             slope = np.mean(np.sum(weight * (1.0 - weight), axis=2))
-            if slope < _NO_OVERLAP:
+            if slope < no_overlap:
                 influence += np.nan  # neither level has been where the other one is
             else:
                 influence += (weight.sum(axis=2) - 1.0) / slope
     return _bridge(ratios, influence)
 
 
-def _balance(u: Array) -> float:
-    """The c at which half of the weight, Σ σ(u - c), has gone."""
+def _balance(u: Array, *, max_bisections: int = 2500) -> float:
+    """The c at which half of the weight, Σ σ(u - c), has gone.
+
+    ``max_bisections``: enough, where tilts may span all exponents.
+    """
     finite = u[np.isfinite(u)]
     if 2 * finite.size <= u.size:
         return -np.inf
@@ -160,10 +160,12 @@ def _balance(u: Array) -> float:
     def excess(c: float) -> float:
         return float(expit(u - c).mean() - 0.5)
 
-    return float(brentq(excess, low - reach, high + reach, xtol=1e-13, maxiter=_MAX_BISECTIONS))
+    return float(brentq(excess, low - reach, high + reach, xtol=1e-13, maxiter=max_bisections))
 
 
-def mbar(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
+def mbar(
+    tilt: ArrayLike, betas: ArrayLike, *, tolerance: float = 1e-10, max_newton: int = 100
+) -> Bridge:
     r"""All samples for all levels at once (MBAR; Shirts and Chodera 2008).
 
     With f_l = log Z_l - log Z_0 and the weights of a sample for the levels,
@@ -174,6 +176,8 @@ def mbar(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
     f minimises a convex function, Σ_i log Σ_l exp(β_l h_i - f_l) + CS Σ_l f_l, by Newton's
     method from :func:`bennett`'s answer. Its Hessian is also the Jacobian through which a
     sweep's Σ_l W moves f.
+
+    ``tolerance``: of log Z; ``max_newton``: steps of Newton's method.
     """
     tilt, betas = _check(tilt, betas)
     f = bennett(tilt, betas).levels
@@ -181,10 +185,10 @@ def mbar(tilt: ArrayLike, betas: ArrayLike) -> Bridge:
     if not np.isfinite(f).all():
         return _bridge(np.diff(f), np.full(tilt.shape[:2], np.nan))
     now = _mbar_objective(f, sweeps, betas)
-    for _ in range(_MAX_NEWTON):
+    for _ in range(max_newton):
         before = f
         f, now = _descend(f, now, sweeps, betas)
-        if np.abs(f - before).max() < _TOLERANCE:
+        if np.abs(f - before).max() < tolerance:
             break
     influence = np.full(sweeps.shape[0], np.nan)
     through = _solve(now.hessian, np.eye(f.size)[-1])
@@ -224,12 +228,17 @@ def _mbar_objective(f: Array, sweeps: Array, betas: Array) -> _Objective:
     return _Objective(value / n + f.sum(), 1.0 - sums / n, (np.diag(sums) - products) / n)
 
 
-def _descend(f: Array, now: _Objective, sweeps: Array, betas: Array) -> tuple[Array, _Objective]:
-    """Newton's step with f_0 = 0, shortened if need be; else one self-consistent iteration."""
+def _descend(
+    f: Array, now: _Objective, sweeps: Array, betas: Array, *, rounding: float = 1e-12
+) -> tuple[Array, _Objective]:
+    """Newton's step with f_0 = 0, shortened if need be; else one self-consistent iteration.
+
+    ``rounding``: relative change that is rounding.
+    """
     step = _solve(now.hessian, now.gradient)
     for scale in (1.0, 0.3, 0.1, 0.03) if np.isfinite(step).all() else ():
         new = _mbar_objective(f - scale * step, sweeps, betas)
-        if new.value <= now.value + _ROUNDING * abs(now.value):
+        if new.value <= now.value + rounding * abs(now.value):
             return f - scale * step, new
     f = _self_consistent(f, sweeps, betas)
     return f, _mbar_objective(f, sweeps, betas)
@@ -316,7 +325,7 @@ def _standard_error(influence: Array, many: int = 16) -> float:
     return float(np.fmax(along, across))
 
 
-ESTIMATORS = {
+ESTIMATORS: dict[str, Callable[[ArrayLike, ArrayLike], Bridge]] = {
     "mbar": mbar,
     "bennett": bennett,
     "thermodynamic": thermodynamic,

@@ -23,9 +23,6 @@ from ...paths.base import TemperedPath
 from ...paths.gp import Path, row_tilt
 from ..base import Array, Beta, Info, Latent, LatentMove, Rng, per_row
 
-_DRAWS = 16  # angles of a row that are drawn at once
-_ROUNDS = 12  # its bracket is then 1e-40 wide: only rounding can get there
-
 
 class Slices(NamedTuple):
     """One ellipse per row, and how far the search on it has come."""
@@ -127,6 +124,8 @@ class EllipticalSlice(LatentMove):
     name: str = "elliptical"
 
     def step(self, rng: Rng, path: TemperedPath, beta: Beta, state: Latent) -> tuple[Latent, Info]:
+        draws = 16  # angles of a row that are drawn at once
+        rounds = 12  # its bracket is then 1e-40 wide: only rounding can get there
         m = len(state.x)
         beta = per_row(beta, m)
         v = self.draw(rng, path, m)
@@ -138,8 +137,8 @@ class EllipticalSlice(LatentMove):
             path.mean, state.x, v, beta, level, high - 2.0 * np.pi, high, high.copy(), x, tilt
         )
         rows, evaluations = np.arange(m), 0
-        for _ in range(_ROUNDS):
-            u = rng.random((rows.size, _DRAWS))
+        for _ in range(rounds):
+            u = rng.random((rows.size, draws))
             with np.errstate(invalid="ignore"):
                 if path.compiled:
                     assert isinstance(path, Path)

@@ -36,8 +36,6 @@ from ...paths.base import TemperedPath
 from ..base import Array, Beta, GradientMove, Info, Rng, Slope, per_row
 from .hmc import kick, log_density
 
-_DIVERGED = -1000.0  # log weight of a leaf, relative to the start
-
 
 class Trees(NamedTuple):
     """One trajectory per row. Pairs hold the backward end (0) and the forward end (1)."""
@@ -133,8 +131,9 @@ def _mark_before(t, m, slot):
 @jit
 def _weigh(t, m, log_w, u):
     """Count a leaf, unless it diverged; returns whether it is drawn."""
+    diverged = -1000.0  # log weight of a leaf, relative to the start
     t.leaves[m] += 1
-    if not _DIVERGED < log_w < np.inf:  # NaN included
+    if not diverged < log_w < np.inf:  # NaN included
         t.diverged[m], t.alive[m] = True, False
         return False
     t.acceptance[m] += np.exp(min(0.0, log_w))

@@ -38,8 +38,6 @@ from .small_matrices import FLAT, advance, contract, divided, momentum_fixed_poi
 Rows = NDArray[np.intp]
 Bool = NDArray[np.bool_]
 
-_PAIRS = 256  # rows times pairs of coordinates up to which one call for all of ∂A pays
-
 
 class Goal(NamedTuple):
     """When a fixed point has arrived: when it stands still, or near one that is known."""
@@ -82,7 +80,7 @@ class DensityField:
         Rows times pairs of coordinates up to which all of ∂A is asked for at once.
     """
 
-    def __init__(self, path: DensityPath, beta: Array, pairs: int = _PAIRS) -> None:
+    def __init__(self, path: DensityPath, beta: Array, pairs: int = 256) -> None:
         self.path, self.beta, self.pairs = path, beta, pairs
         self.whole = bool((beta == 1.0).all())
         metric = path.model.metric

@@ -12,8 +12,6 @@ from ....numerics.eigen import LARGEST, decompose
 from ...base import Array
 from .small_matrices import factorise, plain_solve, soft_solve, softabs, spectral
 
-_WORTH_A_THREAD = 1_000_000  # M d³: below, waking a thread takes as long as the work
-
 
 class Soft(NamedTuple):
     """SoftAbs metrics: eigenvectors, eigenvalues of A and of G, and dφ/dλ."""
@@ -81,7 +79,7 @@ def plain(A: Array) -> Plain:
     return Plain(L, inverse, bad)
 
 
-def soft(A: Array, alpha: float, largest: int = LARGEST, worth: int = _WORTH_A_THREAD) -> Soft:
+def soft(A: Array, alpha: float, largest: int = LARGEST, worth: int = 1_000_000) -> Soft:
     """SoftAbs of a batch.
 
     Up to ``largest`` dimensions by own code, in threads where M d³ is ``worth`` it.

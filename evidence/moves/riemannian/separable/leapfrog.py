@@ -26,8 +26,6 @@ from .. import IRREVERSIBLE, MAX_ITERATIONS, NO_FIXED_POINT, NO_METRIC, OK
 from . import system
 from .system import FORCE, ROOT, SLOPE, TRACE, D
 
-_MAX_REFACTORS = 3
-
 
 @jit
 def momentum_equation(t, eps, point, p0, w, known, tolerance):
@@ -54,13 +52,14 @@ def position_equation(t, beta, eps, x, r, v, p, point, w, known, tolerance):
     ``point`` is at x on entry; the factor may be that of another point on return. Returns a
     code and the number of factorisations.
     """
+    max_refactors = 3
     V, there = t.vectors, t.points[2]
     rhs, image, y, ry, d_c, root = V[0], V[1], V[3], V[4], V[5], V[6]
     for i in range(p.size):
         w[i], d_c[i], root[i] = v[i], point[D, i], point[ROOT, i]
         ry[i] = r[i]  # the force at trial points is not used
     refactors, k, best, stalled = 0, 0, np.inf, 0
-    for _ in range((_MAX_REFACTORS + 1) * MAX_ITERATIONS):
+    for _ in range((max_refactors + 1) * MAX_ITERATIONS):
         for i in range(p.size):
             y[i] = x[i] + 0.5 * eps * (v[i] + w[i])
         system.local(t, beta, y, ry, there)
@@ -75,7 +74,7 @@ def position_equation(t, beta, eps, x, r, v, p, point, w, known, tolerance):
         stalled = stalled + 1 if not size < 0.25 * best else 0
         best = min(best, size) if np.isfinite(size) else best
         if status == FAILED or stalled > 4 or k == MAX_ITERATIONS:
-            if refactors == _MAX_REFACTORS or not np.isfinite(system.dot(there[D], there[D])):
+            if refactors == max_refactors or not np.isfinite(system.dot(there[D], there[D])):
                 return NO_FIXED_POINT, refactors
             refactors += 1
             info, _ = system.factorise(t, 0.0, there)

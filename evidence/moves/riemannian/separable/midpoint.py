@@ -14,17 +14,16 @@ from .. import IRREVERSIBLE, NO_FIXED_POINT, NO_METRIC, OK
 from . import system
 from .system import FORCE, ROOT, SLOPE, TRACE
 
-_MAX_ITERATIONS = 50
-
 
 @jit
 def midpoint(t, beta, eps, x, p, w, middle, known, tolerance):
     """Solve for w and p̄; return a code and the number of factorisations."""
+    max_iterations = 50
     V, point = t.vectors, t.points[1]
     y, r, image = V[0], V[1], V[2]
     for i in range(x.size):
         w[i] = 0.0
-    for k in range(_MAX_ITERATIONS):
+    for k in range(max_iterations):
         for i in range(x.size):
             y[i] = x[i] + 0.5 * eps * w[i]
         system.prior_solve(t, y, r)
@@ -38,7 +37,7 @@ def midpoint(t, beta, eps, x, p, w, middle, known, tolerance):
         status, _ = iterate(k, w, image, t.history, known, tolerance)
         if status != UNDERWAY:
             return OK if status == ARRIVED else NO_FIXED_POINT, k + 1
-    return NO_FIXED_POINT, _MAX_ITERATIONS
+    return NO_FIXED_POINT, max_iterations
 
 
 @jit
