@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +38,6 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.special import log_ndtr
 
 from ..messages import InputError
-from ..models.gp import GPModel
 from ..moves.base import Info
 from ..moves.gradient.gibbs import (
     _BLOCK,
@@ -52,6 +51,9 @@ from ..numerics.truncated import upper_tail
 from ..statistics.weights import Weights
 from .islands import KEEP
 from .smc import Loop, Population
+
+if TYPE_CHECKING:
+    from ..models.gp import GPModel
 
 Rows = Indices
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped, check_interrupt
-from ..models.gp import GPModel
 from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities
 from ..numerics.arrays import Array
 from ..proposals.data import Coloured, DatumGuide, make_datum_guide
@@ -32,6 +31,9 @@ from ..statistics.genealogy import Genealogy
 from ..statistics.resampling import SCHEMES, Ancestors, systematic
 from ..statistics.weights import Weights, variance_in_order, variance_of_ends
 from .islands import KEEP, Islands, Row
+
+if TYPE_CHECKING:
+    from ..models.gp import GPModel
 
 Between = Callable[[Array], Ancestors | None]
 _THRESHOLD = 0.5  # relative effective sample size at which draws are resampled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,8 +16,10 @@ from ..execution.arguments import array, check_choice, check_count, shown
 from ..execution.keywords import hinted
 from ..messages import InputError
 from ..numerics.arrays import Array
-from ..results.evidence import EvidenceResult
 from ..verbs.estimate import log_evidence
+
+if TYPE_CHECKING:
+    from ..results.evidence import EvidenceResult
 
 _E = TypeVar("_E", bound=type)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,9 +21,11 @@ from ..models.gp import GPModel
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..prediction.predict import predict
-from ..results.evidence import EvidenceResult
 from .base import GaussianProcess, with_hints
 from .fitting import LogEvidence, fit, fitted_kernel, start_kernel
+
+if TYPE_CHECKING:
+    from ..results.evidence import EvidenceResult
 
 _MULTI = {"one_vs_rest": OneVsRestClassifier, "one_vs_one": OneVsOneClassifier}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,9 +21,11 @@ from ..models.likelihoods.gaussian import Gaussian
 from ..numerics.arrays import Array
 from ..prediction.gp import Prediction
 from ..prediction.predict import predict
-from ..results.evidence import EvidenceResult
 from .base import GaussianProcess, with_hints
 from .fitting import fit, start_kernel
+
+if TYPE_CHECKING:
+    from ..results.evidence import EvidenceResult
 
 
 @with_hints

@@ -56,6 +56,8 @@ class Prior(ABC):
 
     covariance: Array | None = None
     """K, where it exists as a matrix."""
+    chol: Array | None = None
+    """Its lower Cholesky factor."""
 
     design: csr_array | None = None
     """A, shape (N, n), where x = A u + o; None where x itself is drawn."""

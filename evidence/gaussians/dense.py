@@ -43,6 +43,7 @@ class DensePrior(Prior):
     """x ~ N(m, K) with K a matrix and L_K its lower Cholesky factor."""
 
     covariance: Array
+    chol: Array
 
     def __init__(self, mean: Array, K: Array, chol: Array) -> None:
         self.mean, self.covariance, self.chol = mean, K, chol

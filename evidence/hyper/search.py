@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -19,14 +19,16 @@ from ..approximations.gp.ep import ROUNDING
 from ..approximations.gp.gradient import log_evidence_gradient
 from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped
-from ..gaussians.base import Sites
 from ..models.hyperparameters import Hyperparameters
 from ..models.priors import Priors
 from ..numerics.arrays import Array, Flags, Indices
 from .at_theta import NoEvidence, check_digits
 
-#: EP at θ (all logs), from these sites if given, to this tolerance; or :class:`.NoEvidence`
-EPAt = Callable[[Array, Sites | None, float], GaussianReference]
+if TYPE_CHECKING:
+    from ..gaussians.base import Sites
+
+    #: EP at θ (all logs), from these sites if given, to this tolerance; or :class:`.NoEvidence`
+    EPAt = Callable[[Array, Sites | None, float], GaussianReference]
 
 
 class Evaluation(NamedTuple):

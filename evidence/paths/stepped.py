@@ -13,15 +13,18 @@ its share of the posterior, as in :mod:`.shared`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..approximations.reference import GaussianReference
-from ..gaussians.base import Root
 from ..messages import InputError
 from ..models.likelihoods.quadrature import evaluate
 from .base import TemperedPath
 from .coordinates import Array, Frame
+
+if TYPE_CHECKING:
+    from ..gaussians.base import Root
 
 
 @dataclass(frozen=True, eq=False)

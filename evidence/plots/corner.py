@@ -9,7 +9,6 @@ import numpy as np
 
 from ..execution.arguments import array, check_count, listed, number, shown
 from ..messages import InputError
-from ..numerics.arrays import Array
 from ._style import SHADES, new_figure
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
+    from ..numerics.arrays import Array
     from ..results.draws import Draws
     from ..results.evidence import EvidenceResult
 

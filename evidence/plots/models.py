@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..messages import InputError
-from ..numerics.arrays import Array
 from ._given import check_drawn, check_table
 from ._style import (
     INK,
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ..numerics.arrays import Array
     from ..results.comparison import Comparison
     from ..results.surface import Surface
 

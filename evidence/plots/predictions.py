@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..messages import InputError
-from ..numerics.arrays import Array
 from ._given import check_drawn
 from ._style import INK, MARKER_CYCLE, SHADES, axes_of, legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ..numerics.arrays import Array
     from ..prediction.classes import ClassPrediction
     from ..prediction.gp import Prediction
     from ..results.replicates import Replicates

@@ -31,7 +31,6 @@ from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from ...execution.arguments import check_choice, check_count, shown
-from ...gaussians.dense import DensePrior
 from ...messages import InputError
 from ...models import likelihoods
 from ...models.gp import GPModel
@@ -83,12 +82,13 @@ def factors(model: GPModel) -> Factors:
 
 def latent_given_utilities(model: LatentModel) -> LatentGivenUtilities:
     """What draws of x | z need, O(N³)."""
-    prior = model.prior
-    assert isinstance(prior, DensePrior)
-    joint = prior.covariance.T.copy(order="F")
+    K, chol = model.prior.covariance, model.prior.chol
+    assert K is not None
+    assert chol is not None
+    joint = K.T.copy(order="F")
     joint.flat[:: model.n + 1] += 1.0
     joint, _ = dpotrf(joint, lower=1, clean=0, overwrite_a=1)
-    return LatentGivenUtilities(model.mean, prior.chol, joint)
+    return LatentGivenUtilities(model.mean, chol, joint)
 
 
 @jit
@@ -202,7 +202,7 @@ class ProbitGibbs(LatentMove):
 
 def _require_probit(model: object) -> None:
     probit = isinstance(getattr(model, "likelihood", None), likelihoods.Probit)
-    if not (probit and isinstance(getattr(model, "prior", None), DensePrior)):
+    if not probit or getattr(getattr(model, "prior", None), "covariance", None) is None:
         raise InputError(
             "the move 'gibbs' needs a GPModel with likelihood 'probit' and its covariance as a "
             f"matrix, got {shown(model)}; use 'mgrad' or 'elliptical'"
