@@ -18,7 +18,6 @@ MEMORY = 3
 ROWS = 2 * MEMORY + 2  # rows of history needed
 
 UNDERWAY, ARRIVED, FAILED = range(3)
-_NEAR = 0.01  # |F(w) - w|² over |F(w)|² where a known solution may be recognised
 
 
 @jit
@@ -66,6 +65,7 @@ def iterate(k, w, image, history, known, tolerance):
     With ``known`` (or else an empty array) it is enough to come within ``tolerance`` of it.
     Returns a status and ``|F(w) - w|²``.
     """
+    recognised = 0.01  # |F(w) - w|² over |F(w)|² where a known solution may be recognised
     scale, distance = 0.0, 0.0
     for i in range(w.size):
         scale += image[i] * image[i]
@@ -75,7 +75,7 @@ def iterate(k, w, image, history, known, tolerance):
     limit = tolerance * tolerance * scale
     if not np.isfinite(size):
         return FAILED, size
-    near = size <= (_NEAR * scale if known.size > 0 else limit)
+    near = size <= (recognised * scale if known.size > 0 else limit)
     return ARRIVED if near and distance <= limit else UNDERWAY, size
 
 

@@ -16,13 +16,11 @@ from numpy.polynomial.chebyshev import chebval
 
 from .arrays import Array, Indices
 
-_TOLERANCE = 1e-9
-_SIZES = (16, 32, 64, 128)
-
 
 def over_means(
-    function: Callable[[Array, Array, Indices], Array], mean: Array, var: Array
-) -> Array:
+    function: Callable[[Array, Array, Indices], Array], mean: Array, var: Array, *,
+    tolerance: float = 1e-9,
+) -> Array:  # fmt: skip
     """``function(mean, var, columns)`` at all means (S, b).
 
     Parameters
@@ -40,17 +38,20 @@ def over_means(
     ...     return -np.log1p(0.1 * m * m + v)
     >>> bool(np.allclose(over_means(bump, m, v), -np.log1p(0.1 * m * m + 1.0), atol=1e-8)), calls
     (True, [16, 32])
+
+    ``tolerance``: of the values.
     """
+    sizes = (16, 32, 64, 128)
     left = np.arange(mean.shape[1])
     out = np.empty(mean.shape)
     low, high = mean.min(axis=0), mean.max(axis=0)
     middle, half = 0.5 * (low + high), np.maximum(0.5 * (high - low), 1e-300)
-    for size in _SIZES if len(var) == 1 else ():
+    for size in sizes if len(var) == 1 else ():
         if not left.size or 2 * size > len(mean):
             break
         coefficients = _coefficients(function, middle, half, var, left, size)
         scale = np.maximum(np.abs(coefficients).max(axis=0), 1.0)
-        done = np.abs(coefficients[-3:]).max(axis=0) <= _TOLERANCE * scale
+        done = np.abs(coefficients[-3:]).max(axis=0) <= tolerance * scale
         settled = left[done]
         u = (mean[:, settled] - middle[settled]) / half[settled]
         out[:, settled] = chebval(u, coefficients[:, done], tensor=False)

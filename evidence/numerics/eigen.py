@@ -16,8 +16,6 @@ import numpy as np
 from .jit import jit, vector_loop
 
 LARGEST = 64  # beyond this size LAPACK is as fast
-_SWEEPS = 60
-_EPS = 2.0**-53
 
 
 @vector_loop
@@ -75,17 +73,19 @@ def _tridiagonal(a, d, e, v, q, Qt):
 @vector_loop
 def _diagonal(d, e, Qt):
     """Diagonalise T, turning rows of Qt along; whether that succeeded."""
+    sweeps = 60
+    eps = 2.0**-53
     n = d.size
     for first in range(n):
-        for sweep in range(_SWEEPS + 1):
+        for sweep in range(sweeps + 1):
             last = first
             while last < n - 1:
-                if abs(e[last]) <= _EPS * (abs(d[last]) + abs(d[last + 1])) + 1e-30:
+                if abs(e[last]) <= eps * (abs(d[last]) + abs(d[last + 1])) + 1e-30:
                     break
                 last += 1
             if last == first:
                 break
-            if sweep == _SWEEPS:
+            if sweep == sweeps:
                 return False
             ratio = (d[first + 1] - d[first]) / (2.0 * e[first])
             root = np.sqrt(ratio * ratio + 1.0)

@@ -22,7 +22,6 @@ from scipy.linalg import cython_blas, cython_lapack
 from .jit import jit
 
 _ITEM = 8  # bytes of a float64
-_BASE = 64  # below this size LAPACK itself is as fast
 
 
 def address(module: ModuleType, name: str) -> int:
@@ -131,6 +130,7 @@ def factor_inverse(a, w, s):
     X = A₂₁L⁻ᵀ, M Mᵀ = A₂₂ - X Xᵀ, and below L⁻¹ stands -M⁻¹X L⁻¹; 2/3 N³ flops, nearly all
     in products of square blocks. The recursion keeps its own stack: (start, size, stage).
     """
+    base = 64  # below this size LAPACK itself is as fast
     n = a.shape[0]
     stack = np.zeros((64, 3), np.int64)
     stack[0, 1], top = n, 0
@@ -142,7 +142,7 @@ def factor_inverse(a, w, s):
         a11, w11 = a.ctypes.data + corner, w.ctypes.data + corner
         a21, w21 = a11 + h * _ITEM, w11 + h * _ITEM
         a22, w22 = a21 + h * n * _ITEM, w21 + h * n * _ITEM
-        if size <= _BASE:
+        if size <= base:
             info = _leaf(size, a11, w11, n, s)
             if info != 0:
                 return start + info

@@ -11,7 +11,6 @@ from .jit import jit, vector_loop
 from .special import exp, log
 
 _ROWS = 256  # points at a time: what is known of them stays in the cache
-_NOTHING = -1e300
 
 
 @jit
@@ -62,8 +61,9 @@ def _squares(z, means, roots, rows, out):
 
 @vector_loop
 def _log_sums(squares, heights, precisions, total, out):
+    nothing = -1e300
     for m in range(out.size):
-        out[m], total[m] = _NOTHING, 0.0
+        out[m], total[m] = nothing, 0.0
     for k in range(len(heights)):
         for j in range(precisions.size):
             height, half = heights[k, j], 0.5 * precisions[j]

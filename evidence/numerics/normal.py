@@ -35,14 +35,6 @@ _12, _17, _19, _23, _41, _45 = (np.uint64(k) for k in (12, 17, 19, 23, 41, 45))
 # Degrees of freedom of scaled draws: weights have a variance of .04 for one value, .4 for ten and
 # .7 for twenty where a posterior has the normal's tails.
 _DF = 5.0
-_SINE = (
-    1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
-    -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01,
-)  # fmt: skip
-_COSINE = (
-    -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
-    2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02,
-)  # fmt: skip
 
 
 def standard_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -102,6 +94,14 @@ def _box_muller(u, v):
     Quarter turns are counted off the angle; sine and cosine of the rest, in ±π/4, have the
     polynomials of fdlibm.
     """
+    of_sine = (
+        1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
+        -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01,
+    )  # fmt: skip
+    of_cosine = (
+        -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
+        2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02,
+    )  # fmt: skip
     for i in range(u.size):
         w = 1.0 - u[i]
         radius = math.sqrt(-2.0 * log(w, w - 1.0))
@@ -109,8 +109,8 @@ def _box_muller(u, v):
         quarter = (turn + _ROUND) - _ROUND
         x = (turn - quarter) * _HALF_PI
         q = x * x
-        sine = x + x * q * polynomial(q, _SINE)
-        cosine = 1.0 - 0.5 * q + q * q * polynomial(q, _COSINE)
+        sine = x + x * q * polynomial(q, of_sine)
+        cosine = 1.0 - 0.5 * q + q * q * polynomial(q, of_cosine)
         k = np.int64(quarter)
         odd = (k & 1) != 0
         first, second = (sine if odd else cosine), (cosine if odd else sine)

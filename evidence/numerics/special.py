@@ -27,28 +27,6 @@ _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 _HALF_DOUBLE = -(2**27)  # a mask that keeps 26 bits of a mantissa
 
 
-_ERFCX_ODD = (
-    -3.451497487664328e-11, 1.2019719440135793e-09, -1.3906145791730994e-08,
-    1.0277997488271058e-07, -6.175617678992323e-07, 3.473024167841533e-06, -2.0100843094844725e-05,
-    0.0001250994355712812, -0.0007798322884823084, 0.0025293918180474668, 0.06830802734384515,
-    0.12964515870276475, -0.1356211061245812,
-)  # fmt: skip
-_ERFCX_EVEN = (
-    8.393734858690877e-10, -8.217595058711455e-09, 4.1064013667940355e-08, -1.4047654315428462e-07,
-    3.5576086684080595e-07, -7.308281468783614e-07, 4.949196649968345e-06, -0.00010515971958448065,
-    0.0018886903449991718, -0.02377051491717134, -0.11927366341538638, -0.0475622943534492,
-    1.2530080582697296,
-)  # fmt: skip
-_EXP_EVEN = (
-    2.0914717341716378e-09, 2.755727357010214e-07, 2.4801587325605324e-05, 0.001388888888888373,
-    0.04166666666666667, 0.5,
-)  # fmt: skip
-_EXP_ODD = (
-    2.5105259538448494e-08, 2.7557255297969643e-06, 0.0001984126987490126, 0.008333333333326112,
-    0.1666666666666667,
-)  # fmt: skip
-
-
 @vector_loop
 def polynomial(x, coefficients):
     """Horner's scheme, for a tuple of coefficients from the highest power down.
@@ -123,10 +101,22 @@ def erfcx_into(x, out):
     A polynomial in t = (x - 3)/(x + 3) for (1 + 2x) erfcx(x), which is smooth on [0, ∞].
     Without branches or calls the compiler turns the loop into vector instructions.
     """
+    erfcx_odd = (
+        -3.451497487664328e-11, 1.2019719440135793e-09, -1.3906145791730994e-08,
+        1.0277997488271058e-07, -6.175617678992323e-07, 3.473024167841533e-06,
+        -2.0100843094844725e-05, 0.0001250994355712812, -0.0007798322884823084,
+        0.0025293918180474668, 0.06830802734384515, 0.12964515870276475, -0.1356211061245812,
+    )  # fmt: skip
+    erfcx_even = (
+        8.393734858690877e-10, -8.217595058711455e-09, 4.1064013667940355e-08,
+        -1.4047654315428462e-07, 3.5576086684080595e-07, -7.308281468783614e-07,
+        4.949196649968345e-06, -0.00010515971958448065, 0.0018886903449991718,
+        -0.02377051491717134, -0.11927366341538638, -0.0475622943534492, 1.2530080582697296,
+    )  # fmt: skip
     for i in range(x.size):
         t = (x[i] - 3.0) / (x[i] + 3.0)
         q = t * t
-        value = polynomial(q, _ERFCX_EVEN) + t * polynomial(q, _ERFCX_ODD)
+        value = polynomial(q, erfcx_even) + t * polynomial(q, erfcx_odd)
         out[i] = value / (1.0 + 2.0 * x[i])
 
 
@@ -137,6 +127,14 @@ def exp_parts(x, low):
     ``r`` is in ±(ln 2)/2 and ``t = exp(r) - 1 - r``, to 4e-16 relative. Above 709.78 the
     product overflows to infinity; below -708.05 ``h`` is zero: there are no subnormal results.
     """
+    exp_even = (
+        2.0914717341716378e-09, 2.755727357010214e-07, 2.4801587325605324e-05,
+        0.001388888888888373, 0.04166666666666667, 0.5,
+    )  # fmt: skip
+    exp_odd = (
+        2.5105259538448494e-08, 2.7557255297969643e-06, 0.0001984126987490126,
+        0.008333333333326112, 0.1666666666666667,
+    )  # fmt: skip
     x = -708.5 if x < -708.5 else x
     x = 710.0 if x > 710.0 else x
     shifted = x * _LOG2_E + _ROUND
@@ -144,7 +142,7 @@ def exp_parts(x, low):
     h = np.int64((np.float64(shifted).view(np.int64) + 1022) << 52).view(np.float64)
     r = ((x - k * _LN2_HIGH) - k * _LN2_LOW) + low
     q = r * r
-    return h, r, q * (polynomial(q, _EXP_EVEN) + r * polynomial(q, _EXP_ODD))
+    return h, r, q * (polynomial(q, exp_even) + r * polynomial(q, exp_odd))
 
 
 @vector_loop

@@ -18,8 +18,6 @@ from functools import cache, lru_cache
 
 from threadpoolctl import LibController, ThreadpoolController
 
-_LARGE = 1500  # from this N on, one factorisation keeps several BLAS threads busy
-
 _local = threading.local()
 
 
@@ -102,9 +100,12 @@ def single_blas() -> Iterator[None]:
         _limit.leave(thread)
 
 
-def blas_for(n: int) -> AbstractContextManager[None]:
-    """The BLAS threads that N × N matrices are worth: one, or all where N is large."""
-    return nullcontext() if n >= _LARGE else single_blas()
+def blas_for(n: int, *, large: int = 1500) -> AbstractContextManager[None]:
+    """The BLAS threads that N × N matrices are worth: one, or all where N is large.
+
+    ``large``: from this N on, one factorisation keeps several BLAS threads busy.
+    """
+    return nullcontext() if n >= large else single_blas()
 
 
 @contextmanager

@@ -21,8 +21,6 @@ from .arrays import Array
 from .lapack import address
 
 _ROWS = 64
-_LEAF = 64  # below this size LAPACK's own inverse is as fast
-_ITEM = 8  # bytes of a number
 _UPPER = np.triu(np.ones((_ROWS, _ROWS)))
 _FLAGS = {flag: ctypes.c_char(flag.encode()) for flag in "LNR"}
 
@@ -60,14 +58,17 @@ def invert_factor(a: Array) -> None:
     _invert(a.ctypes.data, len(a), len(a))
 
 
-def _invert(at: int, n: int, size: int) -> None:
-    """By halves, [[A, 0], [B, C]]: below A⁻¹ stands -C⁻¹ B A⁻¹."""
-    if n <= _LEAF:
+def _invert(at: int, n: int, size: int, *, leaf: int = 64, item: int = 8) -> None:
+    """By halves, [[A, 0], [B, C]]: below A⁻¹ stands -C⁻¹ B A⁻¹.
+
+    ``leaf``: below this size LAPACK's own inverse is as fast; ``item``: bytes of a number.
+    """
+    if n <= leaf:
         _lapack("dtrtri", "LN", at, n, size)
         return
     half = n // 16 * 8
-    below = at + half * _ITEM
-    corner = below + half * size * _ITEM
+    below = at + half * item
+    corner = below + half * size * item
     _invert(at, half, size)
     _invert(corner, n - half, size)
     _multiply("L", n - half, half, -1.0, corner, below, size)

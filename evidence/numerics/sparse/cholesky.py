@@ -30,9 +30,6 @@ from .triangular import (
     solve_upper_many,
 )
 
-_LARGE = 1e5  # operations of a factorisation
-_SMALL = 8  # columns; below, plain loops are as fast as LAPACK
-
 
 @vector_loop
 def _panel(x, at, rows, columns):
@@ -61,12 +58,13 @@ def factorise(panels, chosen, home, x, work, s):
     Updates of a supernode go to where ``home`` says. Returns the column that is not positive
     definite, or -1.
     """
+    small = 8  # columns; below, plain loops are as fast as LAPACK
     base, update = x.ctypes.data, work.ctypes.data
     for p in chosen:
         at, rows = panels.offsets[p], panels.starts[p + 1] - panels.starts[p]
         columns = panels.first[p + 1] - panels.first[p]
         r = rows - columns
-        if columns < _SMALL:
+        if columns < small:
             bad = _panel(x, at, rows, columns)
         else:
             a = base + 8 * at
@@ -132,9 +130,12 @@ def square(panels, x, out, s):
                     out[to + place[i - k0]] += work[k * rows + i]
 
 
-def _quiet(analysis: Analysis) -> AbstractContextManager[None]:
-    """One BLAS thread, where it would take more; a millisecond, which small matrices spare."""
-    return single_blas() if analysis.flops > _LARGE else nullcontext()
+def _quiet(analysis: Analysis, *, large: float = 1e5) -> AbstractContextManager[None]:
+    """One BLAS thread, where it would take more; a millisecond, which small matrices spare.
+
+    ``large``: operations of a factorisation.
+    """
+    return single_blas() if analysis.flops > large else nullcontext()
 
 
 def _side_by_side(work: Callable[[int], None], analysis: Analysis) -> None:

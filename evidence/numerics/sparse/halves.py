@@ -13,9 +13,6 @@ import numpy as np
 from ..arrays import Array, Indices
 from ..jit import light_jit
 
-_SERIAL = 1e8  # operations below which one core does it all
-_MANY = 200  # subtrees that are given to one core or the other
-
 
 @light_jit
 def climb(first, starts, rows, owner):
@@ -34,20 +31,23 @@ def climb(first, starts, rows, owner):
     return parent, work
 
 
-def halve(parent: Indices, work: Array) -> list[Indices]:
+def halve(parent: Indices, work: Array, *, serial: float = 1e8, many: int = 200) -> list[Indices]:
     """Supernodes of two sets of subtrees that share nothing, and of what is above both.
 
     From the roots down, the largest subtree loses its root, as long as two cores gain.
+
+    ``serial``: operations below which one core does it all; ``many``: subtrees that are given to
+    one core or the other.
     """
     children = np.argsort(parent, kind="stable")
     begin = np.searchsorted(parent[children], np.arange(-1, parent.size + 1))
     roots = list(children[: begin[1]])
     least, above = 0.9 * work[roots].sum(), 0.0
     chosen: tuple[list[Any], list[Any]] = ([], [])
-    if least < _SERIAL:
+    if least < serial:
         roots = []
-    for _ in range(_MANY):
-        if not 0 < len(roots) <= _MANY:
+    for _ in range(many):
+        if not 0 < len(roots) <= many:
             break
         roots.sort(key=lambda s: -work[s])
         loads = [0.0, 0.0]

@@ -16,9 +16,6 @@ from ..arrays import Indices
 from ..jit import light_jit
 from .dissection import dissect
 
-_CHEAP = 200  # up to so many operations per entry of the matrix, minimum degree will do
-_BAND = 8  # up to this distance of neighbours, a chain is eliminated from end to end
-
 
 def minimum_degree(indptr: Indices, indices: Indices) -> Indices:
     """Multiple minimum degree.
@@ -72,10 +69,16 @@ def tree(indptr, indices, order):
     return parent, count
 
 
-def arrange(indptr: Indices, indices: Indices, last: Indices, method: str) -> Indices:
+def arrange(
+    indptr: Indices, indices: Indices, last: Indices, method: str, *, cheap: int = 200,
+    band: int = 8,
+) -> Indices:  # fmt: skip
     """The order of elimination; ``last`` at the end.
 
     ``"auto"`` leaves chains as they are and otherwise takes whichever costs less.
+
+    ``cheap``: up to so many operations per entry of the matrix, minimum degree will do; ``band``:
+    up to this distance of neighbours, a chain is eliminated from end to end.
     """
     n = indptr.size - 1
     ends = np.zeros(n, bool)
@@ -91,7 +94,7 @@ def arrange(indptr: Indices, indices: Indices, last: Indices, method: str) -> In
     sparse, dense = np.flatnonzero(free & ~crowded), np.flatnonzero(crowded)
     end = np.concatenate([dense[np.argsort(degree[dense], kind="stable")], held])
     graph = restrict(indptr, indices, sparse)
-    chain = method == "auto" and _bandwidth(*graph) <= _BAND
+    chain = method == "auto" and _bandwidth(*graph) <= band
     orders = {}
     for name, make in (("chain", None), ("degree", minimum_degree), ("dissection", dissect)):
         if name == method or (method == "auto" and (name != "chain" or chain)):
@@ -100,7 +103,7 @@ def arrange(indptr: Indices, indices: Indices, last: Indices, method: str) -> In
             count = tree(indptr, indices, order)[1]
             work = float(np.square(count.astype(float)).sum())
             orders[work] = order
-            if method == "auto" and (chain or work < _CHEAP * indices.size):
+            if method == "auto" and (chain or work < cheap * indices.size):
                 break
     return orders[min(orders)]
 
