@@ -206,13 +206,9 @@ def whitened(model: DensityModel, x: Array) -> Array:
 
 
 def at_points(
-    model: DensityModel,
-    weights: Array,
-    means: Array,
-    covs: Array,
-    policy: Policy,
+    model: DensityModel, weights: Array, means: Array, covs: Array, policy: Policy,
     chart: Chart | None = None,
-) -> Blend:
+) -> Blend:  # fmt: skip
     """Gaussians that are given in the model's coordinates."""
     assert model.prior is not None
     inverse, chart = np.linalg.inv(model.prior.chol), chart or model.chart
@@ -267,7 +263,7 @@ def learnt(
         rest = w * unexplained(log_sum(blend.log_shares(z)), log_p, logz)
         if rest.sum() < policy.unexplained:
             break
-        new = _local(blend, z, rest / rest.sum(), rng)
+        new = _local(blend, z, rest / rest.sum(), logz + np.log(rest.sum()) - log_p, rng)
         if new is None:
             break
         share = min(float(rest.sum()), 0.9)
@@ -315,16 +311,22 @@ def _moved(blend: Blend, z: Array, w: Array, steps: int, nothing: float = 1e-4) 
 
 
 def _local(
-    blend: Blend, z: Array, w: Array, rng: np.random.Generator, part: float = 0.3, steps: int = 5
-) -> tuple[Array, Array] | None:
+    blend: Blend, z: Array, w: Array, log_volume: Array, rng: np.random.Generator,
+    part: float = 0.3, steps: int = 5,
+) -> tuple[Array, Array] | None:  # fmt: skip
     """Mean and covariance of one lump of weighted points: it competes with one for all of them,
     and begins as the ``part`` of them that is nearest to one.
 
-    Few points tell where it is, and not its shape: it has that of the nearest Gaussian.
+    Few points tell where it is, and not its shape: it has that of the nearest Gaussian, and at
+    most its part of the volume that they would all fill at the height of this one.
     """
-    worth, seed = 1.0 / float(np.sum(w * w)), z[rng.choice(len(z), p=w)]
-    if worth < _SHAPED * z.shape[1]:
-        return seed, blend.covs[blend.log_shares(seed[None])[0].argmax()]
+    worth, lone = 1.0 / float(np.sum(w * w)), int(rng.choice(len(z), p=w))
+    seed, d = z[lone], z.shape[1]
+    if worth < _SHAPED * d:
+        cov = blend.covs[blend.log_shares(seed[None])[0].argmax()]
+        wide = 0.5 * (d * _LOG_2PI + float(np.linalg.slogdet(cov)[1]))
+        smaller = float(log_volume[lone]) - np.log(worth) - wide
+        return seed, np.exp(min(2.0 * smaller / d, 0.0)) * cov
     whole = found = moments(z, w, worth)
     if not usable(whole[1]):
         return None

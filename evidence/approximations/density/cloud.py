@@ -65,10 +65,8 @@ class Cloud:
             parts.append(z)
             values.append(self._log_l(z))
             self.screened += len(z)
-        self.z, self.log_l = (
-            np.concatenate([self.z.reshape(-1, self.model.n), *parts]),
-            np.concatenate(values),
-        )
+        self.z = np.concatenate([self.z.reshape(-1, self.model.n), *parts])
+        self.log_l = np.concatenate(values)
         if not np.isfinite(self.log_l).any():
             raise InputError(
                 f"logdensity is -inf at all {self.log_l.size} points tried of the prior: there "

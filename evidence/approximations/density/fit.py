@@ -25,7 +25,7 @@ from ...numerics.arrays import Array
 from .modes import starts
 from .policy import NORMAL, Policy
 from .reference import DensityReference, Mode
-from .verdict import FEWEST, Verdict, effective, judged, moments, temper, usable
+from .verdict import FEWEST, Verdict, judged, moments, temper, usable
 
 TRIAL = 4096  # draws that judge a fit
 ROUNDS = 20  # of adapting
@@ -238,8 +238,7 @@ def _adapt(
         drawn = _draw(q, rng, n)
         if drawn is None:
             break
-        log_w, x, enough = drawn
-        kappa, w = temper(log_w, enough)
+        kappa, w, x, enough = drawn
         mean, cov = moments(x, w, enough)
         if not usable(cov):
             break
@@ -268,14 +267,13 @@ def _rescale(
         drawn = _draw(q, rng, n)
         if drawn is None:
             break
-        log_w, u, enough = drawn
-        kappa, w = temper(log_w, enough)
+        kappa, w, u, enough = drawn
         with np.errstate(all="ignore"):
             x = u if q.scales is None else q.scales(u)
             inside = np.isfinite(x).all(axis=1)
         x, w = x[inside], w[inside] / w[inside].sum()
         if kappa == 1.0:
-            pool.append((x, effective(log_w) * w))
+            pool.append((x, w / np.sum(w * w)))
             n = 20_000
         done = len(pool) > settled
         if done:
@@ -295,9 +293,14 @@ def _rescale(
 
 def _draw(
     q: DensityReference, rng: np.random.Generator, n: int, tails: float = 0.15
-) -> tuple[Array, Array, float] | None:
-    """Weighted draws of q with tails, and how many effective ones are enough."""
+) -> tuple[float, Array, Array, float] | None:
+    """Draws of q with tails: their weights' power κ and shares, and how many effective ones are
+    enough; None where fewer have a weight."""
     enough = min(max(8.0 * q.mean.size, 0.05 * n), 0.5 * n)
     log_w, u = _weights(replace(q, tails=tails), rng, n)
     log_w = np.where(np.isfinite(log_w), log_w, -np.inf)
-    return None if np.isfinite(log_w).sum() < enough else (log_w, u, enough)
+    if np.isfinite(log_w).sum() < enough:
+        return None
+    kappa, tempered = temper(log_w, enough)
+    w = np.exp(tempered - tempered.max())
+    return kappa, w / w.sum(), u, enough

@@ -35,7 +35,7 @@ from .modes import climb, costly, further_modes, peaks, starts, wide
 from .policy import NORMAL, Policy
 from .reference import Mode
 from .scan import scan
-from .verdict import Rough, Verdict, effective, judged, moments, rough, usable
+from .verdict import Rough, Verdict, effective, judged, moments, rough, temper, usable
 from .walks import walk
 
 _ROUNDING = 1e-9  # of a variance, which makes a covariance definite
@@ -64,6 +64,8 @@ class Search:
     """The part of walks that ended where the proposal does not reach."""
     confirmed: bool = False
     """Whether weights are even, and neither climbs nor walks lead elsewhere."""
+    cut: bool = False
+    """Whether evaluations or time ended it."""
     shares: list[float] = field(default_factory=list)
     slopes: int = 0
     surprises: list[tuple[int, int]] = field(default_factory=list)
@@ -81,6 +83,7 @@ class Search:
 
     def run(self) -> Search:
         """As much as it takes, or what there was when evaluations or time were over."""
+        self.cut = True
         with suppress(Stopped):
             self._screen()
             late = self.modes is None and costly(self.model) and self.policy.budget(self.model) > 0
@@ -93,9 +96,9 @@ class Search:
                 self._scan(at, max(int(min(values or self.policy.scanned, most)), 2))
             if early:
                 self._climb()
-            if self.model.prior is None and not self._rebase():
-                return self
-            self._look(late)
+            if self.model.prior is not None or self._rebase():
+                self._look(late)
+            self.cut = False
         return self
 
     def _look(self, late: bool) -> None:
@@ -139,9 +142,8 @@ class Search:
         """Climb from peaks along one coordinate, of draws that few are better than."""
         cloud = self.cloud
         log_l = cloud.log_l[cloud.kept]
-        beta = _tempered(cloud.log_w, log_l, self.policy.alive(self.model))
+        _, log_w = temper(log_l, self.policy.alive(self.model), cloud.log_w)
         with phase("scout"):
-            log_w = cloud.log_w + beta * log_l
             points = scan(cloud, at, log_w, self.rng, values, self.policy.climbs)
         for z in points:
             found = climb(self.model, self._placed(z), self.modes or (), self.policy.patience)
@@ -347,8 +349,7 @@ class Search:
         enough = 4.0 * self.model.n + 50.0
         if log_w.size < enough:
             return
-        beta = _tempered(log_w, log_l, enough)
-        tilted = log_w + beta * log_l
+        beta, tilted = temper(log_l, enough, log_w)
         z = cloud.z[cloud.kept]
         points = z, cloud.log_prior(z) + beta * log_l, tilted
         log_z = float(logsumexp(tilted))
@@ -388,9 +389,12 @@ class Search:
         policy, grown = self.policy, False
         which, z, log_p, excess = self._unknown()
         climbed, self._fruitless = 0, min(self._fruitless, policy.fruitless - policy.again)
+        high, far = peaks(z, log_p, self.rng), np.argsort(-excess, kind="stable")[:_PEAKS]
         parted = self.model.vectorized and policy.patience is None
-        first = self._valleys(which, z, log_p, excess) if parted else self._open[:0]
-        for one in dict.fromkeys([*first, *self._tops(z, log_p, excess)]):
+        first = self._valleys(which, z, log_p, far, high) if parted else self._open[:0]
+        far = far[peaks(z[far], excess[far], self.rng)]
+        tops = np.unique(np.append(high[: 3 * policy.climbs], far[: 3 * policy.climbs]))
+        for one in [*first, *tops[np.argsort(-log_p[tops], kind="stable")]]:
             if self._fruitless >= policy.fruitless or climbed >= 2 * policy.climbs:
                 break
             if not self._beyond(z[[one]], log_p[[one]])[0] > -np.inf:
@@ -480,26 +484,19 @@ class Search:
         rows = np.atleast_2d(z)
         return z if self.model.prior is None else placed(self.model, rows).reshape(z.shape)
 
-    def _tops(self, z: Array, log_p: Array, excess: Array) -> Indices:
-        """Peaks of log p, and of the excess among the largest, the highest first."""
-        if not log_p.size:
-            return np.zeros(0, dtype=np.intp)
-        most = 3 * self.policy.climbs
-        far = np.argsort(-excess, kind="stable")[:_PEAKS]
-        tops = peaks(z, log_p, self.rng)[:most]
-        tops = np.unique(np.append(tops, far[peaks(z[far], excess[far], self.rng)][:most]))
-        return np.asarray(tops[np.argsort(-log_p[tops], kind="stable")])
-
-    def _valleys(self, which: Indices, z: Array, log_p: Array, excess: Array) -> Indices:
-        """Of the largest excess the points that a valley parts from all modes known, the highest
-        first: a narrow mode has few points, which slopes of wide ones surpass."""
-        most = int(min(_PEAKS, self.policy.part * self.allowed.left / 13))  # calls for each
-        far = np.argsort(-excess, kind="stable")[:most]
-        far = far[~np.isin(which[far], self._sloping)]
-        parts = np.array_split(far, 1 + far.size // 256)  # time may be up between two of them
-        apart = np.concatenate([self._apart(z[some]) for some in parts])
-        self._sloping = np.append(self._sloping, which[far[~apart]])
-        return far[apart][np.argsort(-log_p[far[apart]], kind="stable")]
+    def _valleys(
+        self, which: Indices, z: Array, log_p: Array, far: Indices, high: Indices
+    ) -> Indices:
+        """Of the largest excess, and of the peaks of log p, the points that a valley parts from
+        all modes known, the highest first: a narrow mode has few points, which slopes of wide
+        ones surpass, and so do tails that Gaussians do not have."""
+        most = int(min(_PEAKS, self.policy.part * self.allowed.left / 26))  # 13 calls for each
+        some = np.unique(np.append(far[:most], high[:most]))
+        some = some[~np.isin(which[some], self._sloping)]
+        parts = np.array_split(some, 1 + some.size // 256)  # time may be up between two of them
+        apart = np.concatenate([self._apart(z[part]) for part in parts])
+        self._sloping = np.append(self._sloping, which[some[~apart]])
+        return np.asarray(some[apart][np.argsort(-log_p[some[apart]], kind="stable")])
 
     def _apart(self, z: Array) -> Flags:
         """Points with a valley between them and each of the four modes that are nearest (R. K.
@@ -545,12 +542,10 @@ class Search:
                 break
         else:
             return True
-        log_half = [log_w, np.full(steps * walkers, -np.log(steps * walkers))]
-        points = (
-            np.concatenate([z, *seen]),
-            np.concatenate([log_p, *values]),
-            np.concatenate(log_half),
-        )
+        half = np.full(steps * walkers, -np.log(steps * walkers))
+        parts = [z, *seen], [log_p, *values], [log_w, half]
+        z, log_p, log_w = map(np.concatenate, parts)
+        points = z, log_p, log_w
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         return False
 
@@ -571,6 +566,7 @@ class Search:
             )
             warnings = (*warnings, Message("modes-missed", text))
         lost = self.policy.caution * self.lost
+        lost = lost if self.confirmed else max(lost, self.policy.rough)
         modes = self._parts() if self.several else np.zeros((0, self.model.n))
         logz = self.verdict.logz
         return Blended(self.model, self.blend, self.verdict, logz, lost, warnings, modes=modes)
@@ -594,18 +590,3 @@ class Search:
             if (log_p[1:-1].min(axis=0) < np.minimum(log_p[0], log_p[-1])).all():
                 kept.append(i)
         return at[kept]
-
-
-def _tempered(log_w: Array, log_l: Array, enough: float) -> float:
-    """The largest β ≤ 1 for which weights times L^β leave effective draws enough."""
-
-    def worth(beta: float) -> float:
-        tilted = log_w + beta * log_l
-        w = np.exp(tilted - tilted.max())
-        return float(w.sum() ** 2 / (w @ w))
-
-    low, high = 1.0 if worth(1.0) >= enough else 0.0, 1.0
-    for _ in range(40 if low < 1.0 else 0):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if worth(middle) >= enough else (low, middle)
-    return max(low, 1e-12)

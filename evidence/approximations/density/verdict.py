@@ -90,18 +90,23 @@ def moments(x: Array, w: Array, enough: float) -> tuple[Array, Array]:
     return mean, (1.0 - keep) * cov + keep * np.diag(np.diag(cov))
 
 
-def effective(log_w: Array, kappa: float = 1.0) -> float:
-    """How many draws weights^κ are worth."""
-    a = kappa * log_w
-    return float(np.exp(2.0 * logsumexp(a) - logsumexp(2.0 * a)))
+def effective(log_w: Array) -> float:
+    """How many draws weights are worth."""
+    return float(np.exp(2.0 * logsumexp(log_w) - logsumexp(2.0 * log_w)))
 
 
-def temper(log_w: Array, enough: float) -> tuple[float, Array]:
-    """The largest κ ≤ 1 for which weights^κ leave ``enough`` effective draws; their shares."""
-    low, high = 1.0 if effective(log_w) >= enough else 0.0, 1.0
+def temper(log_f: Array, enough: float, log_w: Array | float = 0.0) -> tuple[float, Array]:
+    """The largest κ ≤ 1 for which weights w f^κ leave ``enough`` effective draws; their logs.
+
+    >>> temper(np.array([0.0, -9.0, -9.0]), 2.0)[0] < 0.1
+    True
+    """
+    low, high = 1.0 if effective(log_w + log_f) >= enough else 0.0, 1.0
     for _ in range(40 if low < 1.0 else 0):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if effective(log_w, middle) >= enough else (low, middle)
-    kappa = max(low, 1e-6)
-    w = np.exp(kappa * (log_w - log_w.max()))
-    return kappa, w / w.sum()
+        if effective(log_w + middle * log_f) >= enough:
+            low = middle
+        else:
+            high = middle
+    kappa = max(low, 1e-12)
+    return kappa, log_w + kappa * log_f

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import evidence as ev
-from evidence.approximations.density.blend import Blend, at_points, placed, whitened
+from evidence.approximations.density.blend import Blend, at_points, learnt, placed, whitened
 from evidence.approximations.density.cloud import Cloud, resolution
 from evidence.approximations.density.fitted import Found, drawn_from
 from evidence.approximations.density.halving import halve
@@ -427,3 +427,32 @@ def test_few_surprises_among_many_climbs_go_on():
     assert not search._baffled
     search.surprises.append((206, 214))
     assert search._baffled
+
+
+def test_a_lone_point_has_a_gaussian_as_small_as_its_mass():
+    """Of a lump of width .3 Gaussians learn the width; one point has the rest of the mass, at a
+    height at which that fills a normal of width .18."""
+    d, rng = 5, np.random.default_rng(0)
+    z = np.concatenate([0.3 * rng.standard_normal((999, d)), [[2.0, 0.0, 0.0, 0.0, 0.0]]])
+    log_p = stats.norm(0.0, 0.3).logpdf(z).sum(axis=1)
+    log_p[-1] = np.log(0.01) + d * stats.norm(0.0, 0.18).logpdf(0.0)
+    log_w = np.append(np.full(999, np.log(0.99 / 999)), np.log(0.01))
+    prior = ev.GaussianPrior(np.zeros(d))
+    model = ev.DensityModel(lambda x: np.zeros(len(x)), d, prior=prior, vectorized=True)
+    found = learnt(None, model, (z, log_p, log_w), 0.0, rng, NORMAL)
+    lone = int(np.argmin(np.sum((found.means - z[-1]) ** 2, axis=1)))
+    width = np.exp(0.5 * np.linalg.slogdet(found.covs[lone])[1] / d)
+    assert width == pytest.approx(0.18, rel=0.02)
+
+
+def test_a_draw_that_outweighs_others_does_not_hold_up_the_halving():
+    """Of four spheres one had a single draw of the prior above most levels: 109 of them, each of
+    800 draws, where fourteen will do."""
+    problem = catalogue.PROBLEMS["four spheres 5"]()
+    prior = [one.frozen() for one in problem.prior]
+    model = ev.DensityModel(
+        lambda x: problem.log_likelihood(np, x), problem.dim, prior=prior, vectorized=True
+    )
+    result = ev.log_evidence(model, random_seed=8, progressbar=False)
+    assert abs(result.logz - problem.truth) < 4.0 * result.logz_se < 0.1
+    assert result.evaluations["scout"] < NORMAL.screened_in_batches + 30 * 800
