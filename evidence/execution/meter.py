@@ -56,8 +56,12 @@ class Meter:
 class Allowance:
     """So many of a meter's evaluations from now on, as far as a part of a call may use them."""
 
-    def __init__(self, meter: Meter, most: int) -> None:
+    def __init__(self, meter: Meter | Allowance, most: float) -> None:
         self.most, self._meter, self._before = most, meter, sum(meter.counts.values())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return self._meter.counts
 
     @property
     def left(self) -> float:

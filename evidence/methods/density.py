@@ -80,34 +80,42 @@ class DensityReferee(Referee):
         return found
 
     def _search(self, left: bool) -> Any:
-        problem, meter = self.problem, self.problem.clock.meter
-        policy, allowed = policy_of(self.effort), self.allowed
-        few = math.isfinite(allowed.left)
-        if left and (few or self.effort == "frugal") and problem.model.n <= NORMAL.scouted:
+        problem, allowed = self.problem, self.allowed
+        policy = policy_of(self.effort)
+        if left and (allowed.left < LONGER or self.effort == "frugal") and self._sought:
             found = self._look(None, FRUGAL, allowed)
             its = found.search
-            over = problem.clock.stop() or allowed.left < LONGER
-            if its is not None and its.modes is not None and (its.confirmed or over):
+            if its is not None and its.modes is not None and (its.confirmed or self._over(its)):
                 self.fits = {"laplace": laplace_of(problem.model, its.modes)}
                 return drawn_from(found)
             policy = policy_of("normal") if self.effort == "frugal" else policy
         if self.wanted not in _SEARCHED:
             self.report()
             return fit_reference(problem.model, self.wanted, self.fits)
-        if costly(problem.model) and problem.model.n <= NORMAL.scouted:
-            found = self._look(None, policy, meter)
+        if costly(problem.model) and self._sought:
+            found = self._look(None, policy, allowed)
             self.fits = {"laplace": laplace_of(problem.model, found.modes)}
         else:
             self.report()
             if "laplace" not in self.fits:  # time was over before it
                 raise Stopped
-            found = self._look(self.fits["laplace"].modes, policy, meter)
-        if left and found.search is not None and found.search.confirmed:
+            found = self._look(self.fits["laplace"].modes, policy, allowed)
+        its = found.search
+        if left and its is not None and (its.confirmed or (its.blend and self._over(its))):
             return drawn_from(found)
         seed = search_seed(problem.seed)
         return fit_reference(
             problem.model, self.wanted, self.fits, seed=seed, policy=policy, found=found
         )
+
+    @property
+    def _sought(self) -> bool:
+        """Whether the dimension allows a search."""
+        return self.problem.model.n <= NORMAL.scouted
+
+    def _over(self, search: Search) -> bool:
+        """Whether draws of what was found are all that evaluations, or time, are left for."""
+        return search.cut or self.problem.clock.stop() or self.allowed.left < LONGER
 
     def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Found:
         problem = self.problem
@@ -127,6 +135,16 @@ class DensityReferee(Referee):
         few = most < min(LONGER, clock.meter.left)
         return Allowance(clock.meter, most) if few else clock.meter
 
+    def _affordable(self, used: float = 0.7) -> float:
+        """Draws that evaluations are left for and, where time has cut the search, the part
+        ``used`` of the seconds left, each taking as long as an evaluation has on average."""
+        clock, left = self.problem.clock, self.allowed.left
+        seconds = clock.remaining()
+        if seconds is None or self.searched is None or not self.searched.cut:
+            return left
+        each = clock.elapsed() / max(sum(clock.meter.counts.values()), 1)
+        return min(left, max(used * seconds / each, 0.0))
+
     def run(self, problem: Problem, method: str, go: Callable[[Problem], Outcome]) -> Outcome:
         base = problem.reference
         # even weights say nothing of a neck that none of the draws came to: of a walk of six steps
@@ -139,7 +157,7 @@ class DensityReferee(Referee):
             return staged
         if isinstance(base, Blended):
             screened = 0 if its is None or self.effort == "frugal" else its.cloud.screened
-            return over_blend(problem, base, self.allowed.left, screened)
+            return over_blend(problem, base, self._affordable(), screened)
         return super().run(problem, method, go)
 
     def settle(self, outcome: Outcome) -> None:

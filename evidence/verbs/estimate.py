@@ -111,11 +111,12 @@ def log_evidence(
         Be done by then, fits and trials included, to within a fifth and a second (code that is
         compiled at a first call apart): with the islands finished, or else with the best there
         is and a warning, ``approximation-only``: draws of a density's search with their own rough
-        error, or an approximation, ``logz_se`` NaN. A density is searched as long as time allows:
-        less than without a limit.
+        error, or an approximation, ``logz_se`` NaN. A density is searched for most of the time at
+        longest; draws of what was found by then, never known better than to 0.1, come after it.
     max_evaluations : int, optional
         For a DensityModel: call it at no more points than these, gradients included, to within
-        a tenth or one batch. When they are used up first, the best answer so far and a warning,
+        a tenth or one batch; of fewer than 80,000 the search is a frugal one, more are used to
+        look. When they are used up first, the best answer so far and a warning,
         ``out-of-evaluations``; ``result.evaluations`` counts them by phase.
     effort : {"normal", "frugal", "thorough"}
         How hard to look for the mass of a DensityModel. ``"normal"``: half a million draws of

@@ -18,6 +18,8 @@ from evidence.execution.clock import Clock
 from evidence.methods.base import Outcome
 from evidence.methods.density import DensityReferee, hide, seconds_each, vouched
 from evidence.methods.doubts import widen
+from scripts.catalogue import random_density
+from scripts.catalogue.hard import PROBLEMS
 
 
 @pytest.mark.parametrize(
@@ -113,3 +115,34 @@ def test_even_weights_are_asked_for_necks_too(monkeypatch):
         lambda x: -0.5 * np.sum(x**2, axis=1), dim=2, prior=prior, vectorized=True
     )
     assert ev.log_evidence(model, random_seed=0, progressbar=False).logz == 7.0
+
+
+def _four_spheres():
+    problem = PROBLEMS["four spheres 5"]()
+    prior = [one.frozen() for one in problem.prior]
+    model = ev.DensityModel(
+        lambda x: problem.log_likelihood(np, x), problem.dim, prior=prior, vectorized=True
+    )
+    return model, problem.truth
+
+
+def test_evaluations_that_are_allowed_are_used_to_look():
+    """A frugal search misses half of Z, .69 nats, which 200,000 evaluations see."""
+    model, truth = _four_spheres()
+    words = dict(random_seed=0, progressbar=False)
+    result = ev.log_evidence(model, max_evaluations=200_000, **words)
+    assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.1
+    assert sum(result.evaluations.values()) < 200_000
+    few = ev.log_evidence(model, max_evaluations=20_000, **words)
+    assert few.resolution > 10.0 * result.resolution
+
+
+def test_a_search_that_was_cut_short_leaves_draws_and_doubt():
+    """They are drawn from what was found; nobody has tested it, and the error bar knows."""
+    case = random_density(416)
+    words = dict(max_evaluations=85_000, random_seed=0, progressbar=False)
+    result = ev.log_evidence(case.model, **words)
+    assert next(w.code for w in result.warnings) == "poor-reference"
+    assert result.logz_se >= NORMAL.rough
+    assert abs(result.logz - case.truth) < 4.0 * result.logz_se
+    assert sum(result.evaluations.values()) <= 1.1 * 85_000

@@ -7,8 +7,8 @@ where these do no better, the prior is what annealing starts from.
 
 from __future__ import annotations
 
-import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -32,15 +32,9 @@ from .verdict import moments, usable
 
 
 def fit_density(
-    model: DensityModel,
-    laplace: DensityReference | None = None,
-    *,
-    scales: bool = True,
-    seed: int = 0,
-    policy: Policy = NORMAL,
-    found: Found | None = None,
-    single: bool = False,
-) -> DensityReference | Mixture:
+    model: DensityModel, laplace: DensityReference | None = None, *, scales: bool = True,
+    seed: int = 0, policy: Policy = NORMAL, found: Found | None = None, single: bool = False,
+) -> DensityReference | Mixture:  # fmt: skip
     """The reference that a DensityModel starts from unless told otherwise.
 
     Parameters
@@ -116,25 +110,33 @@ def drawn_from(found: Found) -> Blended | None:
 def look(
     model: DensityModel, modes: tuple[Mode, ...] | None, seed: int, policy: Policy,
     allowed: Meter | Allowance | None = None, clock: Clock | None = None,
-    asked: tuple[int, int] = (256, 16),
+    asked: tuple[int, int] = (256, 16), used: float = 0.85,
 ) -> Found:  # fmt: skip
-    """A search from the modes, or from none (None), for no more evaluations than allowed; a wider
-    one takes a part of the time that is left then. NaN is looked for at so many points as are
-    ``asked``, frugally at fewer."""
+    """A search from the modes, or from none (None), for the part ``used`` of the evaluations
+    allowed and of the time that is left; a wider one takes a part of what is left then. NaN is
+    looked for at so many points as are ``asked``, frugally at fewer."""
     points = starts(model, np.random.default_rng([seed, 2]), asked[not policy.budget(model)])
     doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
-    search = Search(model, np.random.default_rng([seed, 1]), policy, allowed or Meter(), modes)
+    whole = allowed or Meter()
+    own = Allowance(whole, used * whole.left)
+    search = Search(model, np.random.default_rng([seed, 1]), policy, own, modes)
     if model.n > policy.scouted:
         return Found(None, modes or (), doubts)
     if model.prior is None and modes is not None and not any(usable(m.cov) for m in modes):
         base = _one(model, modes, False, policy) or density_prior_reference(model)
         search.stand_in(GaussianPrior(base.mean, policy.reach**2 * base.cov))
-    search.run()
-    left = None if clock is None else clock.remaining()
-    until = math.inf if left is None else time.perf_counter() + policy.part * left
-    with also(lambda: time.perf_counter() > until):
+    with also(_limit(own, clock, used)):
+        search.run()
+    with also(_limit(own, clock, policy.part)):
         search.run_wider()
     return Found(search, search.modes or (), doubts)
+
+
+def _limit(allowed: Allowance, clock: Clock | None, part: float) -> Callable[[], bool]:
+    """Whether evaluations are spent, or a ``part`` of the time that is left now."""
+    left = None if clock is None else clock.remaining()
+    own = Clock(None if left is None else part * left)
+    return lambda: allowed.left <= 0.0 or own.expired()
 
 
 def _one(
@@ -234,7 +236,8 @@ def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> 
         for mean, cov in chart.everywhere(blend.means[k], blend.covs[k])
     ]  # fmt: skip
     weights = np.repeat(np.maximum(own, policy.floor * own.max()), chart.folds)
-    rest = _last(model, prior)
+    own_prior = model.prior is not None  # else what took its place
+    rest = DensityReference("prior" if own_prior else "wide", model, prior.mean, prior.cov, 0.0)
     mixture = Mixture([*parts, rest], np.append(weights, policy.reserve * weights.sum()))
     mixture.blend = blend
     few = replace(blend, weights=own, means=blend.means[first], covs=blend.covs[first])
@@ -242,13 +245,6 @@ def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> 
     beyond = float(np.exp(log_w) @ unexplained(few.log_own(z), log_p, level))
     mixture.lost = search.lost + beyond, float(np.sqrt(search.lost / policy.walks(model)))
     return mixture
-
-
-def _last(model: DensityModel, prior: GaussianPrior) -> DensityReference:
-    """The prior, or what took its place."""
-    if model.prior is not None:
-        return density_prior_reference(model)
-    return DensityReference("wide", model, prior.mean, prior.cov, 0.0)
 
 
 def _merged(blend: Blend, alike: float = 0.3) -> Blend:
