@@ -85,8 +85,11 @@ class DensityReferee(Referee):
         if left and (allowed.left < LONGER or self.effort == "frugal") and self._sought:
             found = self._look(None, FRUGAL, allowed)
             its = found.search
-            if its is not None and its.modes is not None and (its.confirmed or self._over(its)):
-                self.fits = {"laplace": laplace_of(problem.model, its.modes)}
+            if its is not None and (its.confirmed or self._over(its)):
+                if its.modes:
+                    self.fits = {"laplace": laplace_of(problem.model, its.modes)}
+                else:
+                    self.report()
                 return drawn_from(found)
             policy = policy_of("normal") if self.effort == "frugal" else policy
         if self.wanted not in _SEARCHED:
@@ -124,15 +127,15 @@ class DensityReferee(Referee):
         self.searched = found.search
         return found
 
-    def _allowed(self, used: float = 0.8) -> Meter | Allowance:
+    def _allowed(self, used: float = 0.8, in_batches: int = 2**21) -> Meter | Allowance:
         """Evaluations that may be made: those that the part ``used`` of the seconds that are left
-        allows, where these are few."""
+        allows, where these are fewer than a search takes; at most so many ``in_batches``."""
         clock, model = self.problem.clock, self.problem.model
         seconds = clock.remaining()
-        if seconds is None or model.vectorized:
+        if seconds is None:
             return clock.meter
         most = int(max(used * seconds / max(seconds_each(model), 1e-9), 1.0))
-        few = most < min(LONGER, clock.meter.left)
+        few = most < min(in_batches if model.vectorized else LONGER, clock.meter.left)
         return Allowance(clock.meter, most) if few else clock.meter
 
     def _affordable(self, used: float = 0.7) -> float:
@@ -207,12 +210,13 @@ def vouched(seen: Scouted, outcome: Outcome, telling: float = 0.3) -> bool:
 
 
 def seconds_each(model: DensityModel) -> float:
-    """What an evaluation takes: the median of some, the first of which may be slow."""
-    times = []
+    """What an evaluation takes: the median of some, the first of which may be slow; each of them
+    in batches where the density takes these."""
+    times, rows = [], 64 if model.vectorized else 1
     for x in model.probes():
         started = time.perf_counter()
-        model.log_prob(x[None])
-        times.append(time.perf_counter() - started)
+        model.log_prob(np.tile(x, (rows, 1)))
+        times.append((time.perf_counter() - started) / rows)
     return float(np.median(times))
 
 

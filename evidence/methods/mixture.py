@@ -107,13 +107,8 @@ def _lightly(part: Problem, particles: int = 64, islands: int = 16) -> Problem:
 
 def _alone(problem: Problem, component: object, c: int) -> Problem:
     """The problem of one component's share."""
-    return replace(
-        problem,
-        reference=component,
-        seed=problem.child(_COMPONENT + c),
-        checkpoint=problem.checkpoint.part(f"component {c}"),
-        _path=None,
-    )
+    checkpoint, seed = problem.checkpoint.part(f"component {c}"), problem.child(_COMPONENT + c)
+    return replace(problem, reference=component, seed=seed, checkpoint=checkpoint, _path=None)
 
 
 def _drawn(
@@ -225,22 +220,13 @@ def _together(
     errors = np.array([p * part.logz_se if p > 0.0 else p for part, p in pairs])
     errors = np.append(errors, _unmet(parts, share))
     samples, component = _samples(problem, parts, share)
+    named = zip(mixture.components, parts, strict=True)
+    told_of = dict.fromkeys(w for part, p in pairs if not p < _MATTERS for w in part.warnings)
     outcome = replace(
-        first,
-        logz=total,
-        logz_se=float(np.sqrt(np.sum(errors**2))),
-        samples=samples,
-        components=[
-            (c.name, part.logz, part.logz_se)
-            for c, part in zip(mixture.components, parts, strict=True)
-        ],
-        component=component,
-        warnings=list(
-            dict.fromkeys(w for part, p in pairs if not p < _MATTERS for w in part.warnings)
-        ),
-        notes=list(first.notes),
-        others=[],
-    )
+        first, logz=total, logz_se=float(np.sqrt(np.sum(errors**2))), samples=samples,
+        components=[(c.name, part.logz, part.logz_se) for c, part in named],
+        component=component, warnings=list(told_of), notes=list(first.notes), others=[],
+    )  # fmt: skip
     told = ", ".join(
         f"{component.name} {part.logz:.3f} ({100 * p:.3g} %)"
         for component, part, p in zip(mixture.components, parts, share, strict=True)

@@ -56,25 +56,27 @@ class Cloud:
 
     def screen(self, rng: np.random.Generator, n: int) -> Cloud:
         """Draw so many of the prior, and until some have a likelihood."""
-        enough, parts = self.screened + n, []
-        values = [self.log_l]
-        while self.screened < enough or self._hidden(values):
-            check_interrupt()
-            more = min(_CHUNK, enough - self.screened) if self.screened < enough else _CHUNK
-            z = rng.standard_normal((more, self.model.n))
-            parts.append(z)
-            values.append(self._log_l(z))
-            self.screened += len(z)
-        self.z = np.concatenate([self.z.reshape(-1, self.model.n), *parts])
-        self.log_l = np.concatenate(values)
+        enough, parts, values = self.screened + n, list[Array](), [self.log_l]
+        try:
+            while self.screened < enough or self._hidden(values):
+                check_interrupt()
+                more = min(_CHUNK, enough - self.screened) if self.screened < enough else _CHUNK
+                z = rng.standard_normal((more, self.model.n))
+                values.append(self._log_l(z))
+                parts.append(z)
+                self.screened += len(z)
+        finally:  # what was evaluated stays, whatever ends it
+            self.z = np.concatenate([self.z.reshape(-1, self.model.n), *parts])
+            self.log_l = np.concatenate(values)
+            new = np.arange(self.log_l.size - sum(map(len, parts)), self.log_l.size)
+            self.kept = np.append(self.kept, new[np.isfinite(self.log_l[new])])
+            more = self.kept.size - self._ratio.size
+            self._ratio = np.append(self._ratio, np.full(more, -np.inf))
         if not np.isfinite(self.log_l).any():
             raise InputError(
                 f"logdensity is -inf at all {self.log_l.size} points tried of the prior: there "
                 "is no evidence to estimate; is a constraint never met, or the prior elsewhere?"
             )
-        new = np.arange(self.log_l.size - sum(map(len, parts)), self.log_l.size)
-        self.kept = np.append(self.kept, new[np.isfinite(self.log_l[new])])
-        self._ratio = np.append(self._ratio, np.full(self.kept.size - self._ratio.size, -np.inf))
         return self
 
     def _hidden(

@@ -73,7 +73,7 @@ def fit_density(
         found = look(model, modes, seed, policy)
     best = _one(model, found.modes, scales, policy) or density_prior_reference(model)
     whole: DensityReference | Mixture = best
-    if found.search is not None:
+    if found.search is not None and found.search.cloud.kept.size:
         whole = _settled(best, found.search, mixed=not single or found.search.several)
     whole.seconds = time.perf_counter() - started
     whole.warnings = (*whole.warnings, *found.doubts)
@@ -125,18 +125,21 @@ def look(
     if model.prior is None and modes is not None and not any(usable(m.cov) for m in modes):
         base = _one(model, modes, False, policy) or density_prior_reference(model)
         search.stand_in(GaussianPrior(base.mean, policy.reach**2 * base.cov))
-    with also(_limit(own, clock, used)):
+    with also(_limit(search, own, clock, used)):
         search.run()
-    with also(_limit(own, clock, policy.part)):
+    with also(_limit(search, own, clock, policy.part)):
         search.run_wider()
     return Found(search, search.modes or (), doubts)
 
 
-def _limit(allowed: Allowance, clock: Clock | None, part: float) -> Callable[[], bool]:
-    """Whether evaluations are spent, or a ``part`` of the time that is left now."""
+def _limit(
+    search: Search, allowed: Allowance, clock: Clock | None, part: float
+) -> Callable[[], bool]:
+    """Whether evaluations are spent, or a ``part`` of the time that is left now, and something was
+    found."""
     left = None if clock is None else clock.remaining()
     own = Clock(None if left is None else part * left)
-    return lambda: allowed.left <= 0.0 or own.expired()
+    return lambda: bool(search.modes or search.blend) and (allowed.left <= 0.0 or own.expired())
 
 
 def _one(

@@ -19,6 +19,7 @@ from evidence.approximations.density.policy import NORMAL
 from evidence.approximations.density.reference import Mode, Scouted
 from evidence.approximations.density.search import Search
 from evidence.approximations.density.walks import walk
+from evidence.execution.clock import Stopped, within
 from evidence.methods.base import Outcome
 from evidence.methods.density import compare
 from evidence.methods.doubts import widen
@@ -456,3 +457,18 @@ def test_a_draw_that_outweighs_others_does_not_hold_up_the_halving():
     result = ev.log_evidence(model, random_seed=8, progressbar=False)
     assert abs(result.logz - problem.truth) < 4.0 * result.logz_se < 0.1
     assert result.evaluations["scout"] < NORMAL.screened_in_batches + 30 * 800
+
+
+def test_draws_of_the_prior_stay_when_time_is_up():
+    seen = []
+
+    def log_likelihood(x):
+        seen.append(len(x))
+        return np.zeros(len(x))
+
+    prior = ev.GaussianPrior(np.zeros(2))
+    cloud = Cloud(ev.DensityModel(log_likelihood, 2, prior=prior, vectorized=True))
+    seen.clear()
+    with within(lambda flops=0.0: len(seen) > 2), pytest.raises(Stopped):
+        cloud.screen(np.random.default_rng(0), 2**16)
+    assert len(cloud.z) == cloud.log_l.size == cloud.screened == cloud.kept.size > 0
