@@ -159,13 +159,11 @@ def _least_squares(white, spare, z):
 
 
 @jit
-def _log_evidences(groups, n_data, roots, noise, out, scatter):
+def _log_evidences(groups, n_data, roots, noise, spare, out, scatter):
     """log Z but for a constant, for every row of ``roots`` and its standard deviation of noise,
     and the sum of squares in it."""
     n, p = groups.u.size, groups.w.shape[1]
     white, z = np.empty((n + p + 1, p + 1)), np.empty(p)
-    widest = max(p, np.max(np.diff(groups.rows)))
-    spare = np.empty((widest, widest))
     for b in range(noise.size):
         s, half = noise[b], 0.0
         for c in range(groups.rows.size - 1):
@@ -220,7 +218,9 @@ class GroupedEvidence:
         out, scatter = np.empty((2, len(free)))
         with np.errstate(all="ignore"):
             roots = [root.reshape(len(free), -1) for root in self.parts.roots(values)]
-            _log_evidences(self.groups, self.n_data, np.hstack(roots), s, out, scatter)
+            widest = max(self.groups.w.shape[1], np.diff(self.groups.rows).max())
+            given = (self.groups, self.n_data, np.hstack(roots), s, np.empty((widest, widest)))
+            _log_evidences(*given, out, scatter)
         return np.where(np.isnan(out), -np.inf, out + self.constant), scatter
 
 
