@@ -665,7 +665,7 @@ def _multiply(indptr, data, products):
                 k += 1
 
 
-@jit
+@light_jit
 def _add_pairs(indptr, places, products, tau, out):
     """Σ τ a aᵀ, one triangle."""
     k = 0
@@ -676,7 +676,7 @@ def _add_pairs(indptr, places, products, tau, out):
             k += 1
 
 
-@jit
+@light_jit
 def _sum_pairs(indptr, places, products, selected, out):
     k = 0
     for i in range(out.size):

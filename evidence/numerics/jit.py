@@ -37,7 +37,7 @@ from numba import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, Flags
 from numba.core.cpu import CPUContext
 from numba.core.registry import CPUDispatcher
 from numba.core.typing.typeof import typeof_impl
@@ -257,12 +257,17 @@ class _Finished(JITCodeLibrary):
 
     Numba leaves its copies of what a function calls open to others, and of all the copies in a
     process the first is used: last digits would depend on what had been called before.
+
+    What is ``long``, in instructions, stays a function: as part of the one that calls it, it would
+    take up to twice as long to optimise, and run no faster.
     """
 
-    def _optimize_final_module(self) -> None:
+    def _optimize_final_module(self, long: int = 100) -> None:
         for function in self._final_module.functions:
             if function.linkage == Linkage.linkonce_odr and not function.is_declaration:
                 function.linkage = "internal"
+                if sum(1 for block in function.blocks for _ in block.instructions) > long:
+                    function.add_function_attribute("noinline")
         super()._optimize_final_module()
 
 
@@ -284,11 +289,23 @@ class _Unfinished(JITCodeLibrary):
         return self.serialize_using_bitcode()
 
 
+class _Flags(Flags):
+    """Options, by which Numba finds again what it has compiled, compared in one step: it would
+    ask for all of them, one by one, of all that it knows."""
+
+    def __hash__(self) -> int:
+        return hash(_Flags)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Flags) and bool(self._values == other._values)
+
+
 class _CompilerOfWholes(Compiler):
     library: type[JITCodeLibrary] = _Finished
 
     def __init__(self, typing: object, target: CPUContext, _: object, *rest: object) -> None:
         super().__init__(typing, target, self.library(target.codegen(), "code"), *rest)
+        self.state.flags = _Flags(self.state.flags)
         self.state.library.enable_object_caching()
 
     def _compile_bytecode(self) -> object:
@@ -338,8 +355,8 @@ class _Light(_Whole):
     """What is called a few times and has little to do is interpreted, with all that it calls."""
 
     # Numbers in all arguments. So many take one or two milliseconds, compiling .2 to 3 s; in the
-    # evidence of a formula of 40 rows there are 240 calls of .1 ms.
-    little = 1000
+    # evidence of a formula of 40 rows there are 240 calls of .1 ms. More for what is done once.
+    little, rest = 1000, 8000
 
     @cached_property
     def plain(self) -> Callable[..., Any]:
@@ -351,7 +368,9 @@ class _Light(_Whole):
         return FunctionType(function.__code__, known)
 
     def __call__(self, *args: object) -> Any:
-        if not self.overloads and _size(args) <= self.little:
+        size = _size(args)
+        if not self.overloads and size <= max(self.little, self.rest):
+            self.rest -= size
             return self.plain(*args)
         return super().__call__(*args)
 

@@ -19,7 +19,7 @@ import numpy as np
 from numba import types
 from scipy.linalg import cython_blas, cython_lapack
 
-from .jit import jit
+from .jit import jit, light_jit
 
 _ITEM = 8  # bytes of a float64
 
@@ -55,7 +55,7 @@ _dcopy = _bind(cython_blas, "dcopy", 5)
 _dsymv = _bind(cython_blas, "dsymv", 10)
 
 
-@jit
+@light_jit
 def scratch():
     """Flags, integers and reals that the Fortran interface wants by address."""
     flags = np.empty(4, np.uint8)

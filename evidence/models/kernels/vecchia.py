@@ -39,7 +39,7 @@ from ...gaussians.base import Gaussian
 from ...gaussians.sparse import Pattern, SparseGaussian, SparsePrior
 from ...messages import InputError
 from ...numerics.arrays import Array, Indices
-from ...numerics.jit import jit
+from ...numerics.jit import light_jit
 from ...numerics.sparse import Analysis, Factor, analyse
 from ...numerics.threads import single_blas
 
@@ -120,13 +120,9 @@ class VecchiaPrior(SparsePrior):
     """Predictors x = m + u, with one latent value for every different input."""
 
     def __init__(
-        self,
-        kernel: Kernel,
-        neighbours: Neighbours,
-        mean: Array,
-        relative_jitter: float,
+        self, kernel: Kernel, neighbours: Neighbours, mean: Array, relative_jitter: float,
         pattern: Pattern,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.neighbours = neighbours
         diagonal = _diagonal(kernel, neighbours.X)
         #: added to the variance of every latent value
@@ -299,7 +295,7 @@ def _nearest_before(X: Array, m: int) -> Indices:
     return out
 
 
-@jit
+@light_jit
 def _cells(X, away, size, low, counts, starts, members):
     """Sort those not yet chosen into cells of at least ``size``."""
     starts[:] = 0
@@ -320,15 +316,17 @@ def _cells(X, away, size, low, counts, starts, members):
             place[which[i]] += 1
 
 
-@jit
+@light_jit
 def _maximin(X, order):
     """Begin near the centre; then, always, the point that is farthest from those before it."""
     n = len(X)
-    low, extent, centre = np.empty(3), np.empty(3), np.empty(3)
+    low, extent, centre, away = np.empty(3), np.empty(3), np.zeros(3), np.empty(n)
     for d in range(3):
-        low[d], centre[d] = X[:, d].min(), X[:, d].mean()
+        low[d] = X[:, d].min()
         extent[d] = X[:, d].max() - low[d]
-    away = np.empty(n)
+        for i in range(n):
+            centre[d] += X[i, d]
+        centre[d] /= n
     for i in range(n):
         away[i] = ((X[i] - centre) ** 2).sum()
     order[0] = np.argmin(away)

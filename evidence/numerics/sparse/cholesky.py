@@ -106,11 +106,9 @@ def collect(offsets, top, home, x):
 
 
 @vector_loop
-def square(panels, x, out, s):
+def square(panels, x, out, work, s):
     """Add L Lᵀ to ``out``: what :func:`factorise` takes apart."""
     base = x.ctypes.data
-    tallest = np.diff(panels.starts).max()
-    work = np.empty(tallest**2)
     for p in range(panels.offsets.size - 1):
         at, rows = panels.offsets[p], panels.starts[p + 1] - panels.starts[p]
         columns = panels.first[p + 1] - panels.first[p]
@@ -211,9 +209,9 @@ class Factor:
 
     def square(self) -> Array:
         """The numbers of P, of which this is the factor."""
-        out = np.zeros(self.analysis.room)
+        panels, out = self.analysis.panels, np.zeros(self.analysis.room)
         with _quiet(self.analysis):
-            square(self.analysis.panels, self._x, out, scratch())
+            square(panels, self._x, out, np.empty(np.diff(panels.starts).max() ** 2), scratch())
         return out
 
     @cached_property

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csc_array
 
 from ..arrays import Array, Indices
-from ..jit import jit, light_jit
+from ..jit import light_jit
 from .halves import climb, halve
 from .ordering import arrange
 from .supernodes import build, find
@@ -37,7 +37,7 @@ def positions(panels, inverse, rows, cols):
     return out
 
 
-@jit
+@light_jit
 def assemble(panels, inverse, indptr, indices, data, out):
     """Add the entries of a symmetric matrix in original indices, of the triangle that L needs.
 
