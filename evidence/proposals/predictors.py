@@ -100,7 +100,8 @@ class BlockGuide:
             if size <= _FEW:
                 drawn[start:stop] = normals
             with np.errstate(over="ignore"):
-                draw_block(rng, Gaussian.kernel, False, self.plan, start, normals, normals, state)
+                numbers = (start, normals, normals, state)  # and no data
+                draw_block(rng, Gaussian.kernel, False, self.plan, *numbers, *[None] * 4)
             state.log_weight[:] += self._tilt(slice(self.ends[k], self.ends[k + 1]), away)
             if size <= _FEW:  # and looked at once
                 continue

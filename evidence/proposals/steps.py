@@ -39,7 +39,7 @@ from ..gaussians.base import Constraint, Prior, Sites, Steps
 from ..models.likelihoods.base import Likelihood
 from ..numerics.arrays import Array, Indices
 from ..numerics.copies import copy
-from ..numerics.jit import jit, light_jit, vector_loop
+from ..numerics.jit import jit, light_jit
 from ..numerics.normal import lanes_of, normal_over_student, standard_normal, student_factor
 from .foresight import WIDTH, add_message, foresee
 from .guide import CannotGuide
@@ -52,7 +52,8 @@ from .integrals import (
     draw_with_one,
     draw_with_several,
     workspace,
-)
+)  # fmt: skip
+from .integrals.shared import add
 
 _BLOCK = 64  # latent values between two looks at the weights
 
@@ -111,15 +112,9 @@ class State(NamedTuple):
 
 
 def make_plan(
-    steps: Steps,
-    loose: Array,
-    owned: Owned,
-    sites: Sites,
-    theta: Array,
-    hints: Array,
-    messages: Array,
-    eldest: Indices,
-) -> Plan:
+    steps: Steps, loose: Array, owned: Owned, sites: Sites, theta: Array, hints: Array,
+    messages: Array, eldest: Indices,
+) -> Plan:  # fmt: skip
     nothing = np.empty((0, 0))
     constraint = steps.constraint or Constraint(nothing, nothing, np.ones(0), np.zeros(0))
     return Plan(
@@ -166,6 +161,16 @@ class StepGuide:
         blocks = 1024  # looks at the weights, at most
         return max(_BLOCK, -(-self.steps.order.size // blocks))
 
+    @property
+    def kinds(self) -> tuple[bool | None, ...]:
+        """Whether values are drawn under one datum, under several, ahead, under constraints; or
+        None: what no value needs is not compiled."""
+        plan, counts = self.plan, np.diff(self.plan.owned.first)
+        alone = plan.owned.scale[plan.owned.first[:-1][counts == 1]] != 0.0
+        several = counts.max() > 1 or not alone.all()
+        kinds = (alone.any(), several, plan.messages.size, plan.constraint.rest.size)
+        return tuple(True if some else None for some in kinds)
+
     def draw(
         self, n: int, rng: np.random.Generator,
         between: Callable[[Array], Indices | None] = lambda log_weight: None, *,
@@ -177,7 +182,7 @@ class StepGuide:
         """
         size = self.size
         state = begin(self.plan, n, rng)
-        kernel, concave = self.likelihood.kernel, self.likelihood.log_concave
+        how = (self.likelihood.kernel, self.likelihood.log_concave, self.plan)
         traced = Traced(self.steps, state.away, [], [])
         alive = np.empty(0, np.int64)
         done = 0  # values that resampling has not to care about, or has already
@@ -190,7 +195,7 @@ class StepGuide:
                 normals[: self.blind] *= student_factor(n, rng)
                 state.log_weight[:] = normal_over_student(normals[: self.blind])
             with np.errstate(over="ignore"):  # of lanes, where nothing is compiled
-                draw_block(rng, kernel, concave, self.plan, start, normals, uniforms, state)
+                draw_block(rng, *how, start, normals, uniforms, state, *self.kinds)
             if np.isnan(state.log_weight).any():
                 raise CannotGuide(
                     "modes of the likelihood are too narrow for the distance between them; use "
@@ -367,15 +372,10 @@ def last_needed(indptr, indices, known_first, known, owners, needed):
             needed[known[p]] = max(needed[known[p]], owners[i])
 
 
-@vector_loop
-def _add(value, factor, row):
-    """value += factor · row."""
-    for m in range(value.size):
-        value[m] += factor * row[m]
-
-
 @jit
-def draw_block(rng, kernel, concave, plan, start, normals, uniforms, state):
+def draw_block(
+    rng, kernel, concave, plan, start, normals, uniforms, state, alone, several, ahead, bound
+):  # fmt: skip
     """Draw the latent values from ``start`` on, one for every row of random numbers."""
     n = state.log_weight.size
     work, memory = workspace(n, state.lanes), np.empty((4, n))
@@ -383,12 +383,12 @@ def draw_block(rng, kernel, concave, plan, start, normals, uniforms, state):
     constraint, owned, messages, eldest = plan.constraint, plan.owned, plan.messages, plan.eldest
     for b in range(len(normals)):
         k = start + b
-        if messages.shape[1] and eldest[k] >= 0:  # what was foreseen is now drawn
+        if ahead is not None and eldest[k] >= 0:  # what was foreseen is now drawn
             add_message(messages[eldest[k]], state.away[eldest[k]], -1.0, state.log_weight)
         root = _given_before(plan, state, k, value, centre)
         low, high = owned.first[k], owned.first[k + 1]
-        last = len(state.rest) and constraint.sd[k] > 0.0 and not constraint.sd[k + 1 :].any()
-        if last and low < high:
+        free = constraint.sd[k:]
+        if bound is not None and low < high and free[0] > 0.0 and not free[1:].any():
             _determine(plan, state, k, centre)
         known = np.empty((high - low, n))
         for i in range(low, high):
@@ -399,25 +399,25 @@ def draw_block(rng, kernel, concave, plan, start, normals, uniforms, state):
             data[i - low].known = known[i - low, 0]
         f = Integrand(kernel, concave, data, theta, hints, root, messages[k])
         draws = Draws(value, normals[b], uniforms[b], state.log_weight)
-        if low == high and messages.shape[1] and root > 0.0:
+        if low == high and ahead is not None and root > 0.0:
             draw_ahead(rng, f, draws, work)
         elif low == high:
             for m in range(n):
                 value[m] += root * normals[b, m]
         elif root == 0.0:
             _weigh(f, known, value, state.log_weight)
-        elif high - low == 1 and owned.scale[low] != 0.0:
+        elif alone is not None and high - low == 1 and owned.scale[low] != 0.0:
             _draw_with_its_own(rng, f, known[0], draws, memory[2], memory[3], work)
-        elif k == 0:
+        elif several is not None and k == 0:
             draw_alike(rng, f, draws, work)
-        else:
+        elif several is not None:
             together = owned.known_first[low] == owned.known_first[high]
             draw_with_several(rng, f, known, draws, work, together)
         if len(state.rest):
             for m in range(n):
                 centre[m] = (value[m] - centre[m]) / plan.sd[k]
             for j in range(len(state.rest)):
-                _add(state.rest[j], -constraint.g[k, j], centre)
+                add(state.rest[j], -constraint.g[k, j], centre)
         copy(value, state.away[k])
 
 
@@ -428,12 +428,12 @@ def _given_before(plan, state, k, value, centre):
     constraint, log_weight, loose = plan.constraint, state.log_weight, plan.loose[k]
     value[:] = 0.0
     for p in range(plan.indptr[k], plan.indptr[k + 1]):
-        _add(value, plan.weights[p], state.away[plan.indices[p]])
+        add(value, plan.weights[p], state.away[plan.indices[p]])
     root = plan.sd[k]
     if len(state.rest):
         copy(value, centre)
         for j in range(len(state.rest)):
-            _add(value, root * constraint.h[k, j], state.rest[j])
+            add(value, root * constraint.h[k, j], state.rest[j])
         root *= constraint.sd[k]
     if loose > 0.0:  # exp(½ε v²) times N(v; m, s²)
         left = 1.0 - loose * root * root
@@ -449,7 +449,7 @@ def _see(owned, away, i, known):
     """What a datum sees of values before its owner."""
     known[:] = owned.base[i]
     for p in range(owned.known_first[i], owned.known_first[i + 1]):
-        _add(known, owned.known_scale[p], away[owned.known[p]])
+        add(known, owned.known_scale[p], away[owned.known[p]])
 
 
 @jit
@@ -482,14 +482,14 @@ def _determine(plan, state, last, centre):
         if k > last:
             change[:] = 0.0
             for j in range(len(left)):
-                _add(change, constraint.h[k, j], left[j])
+                add(change, constraint.h[k, j], left[j])
             for m in range(centre.size):
                 still[m] = plan.sd[k] * change[m]
             for p in range(plan.indptr[k], plan.indptr[k + 1]):
-                _add(still, plan.weights[p], away[plan.indices[p]])
+                add(still, plan.weights[p], away[plan.indices[p]])
             copy(still, away[k])
         for j in range(len(left)):
-            _add(left[j], -constraint.g[k, j], change)
+            add(left[j], -constraint.g[k, j], change)
 
 
 @jit

@@ -49,7 +49,7 @@ def draw_with_one(rng, f, draws, work, leave):
         if not (smooth[i] and smooth[i + 1] and place <= cells + 1e-9):
             rows[4, m], rows[5, m] = draw_on_lattice(rng, f, value[m], work.nodes)
     _in_units(rows[4], value, root, draws.uniforms)
-    add(draws.log_weight, rows[5])
+    add(draws.log_weight, 1.0, rows[5])
     copy(rows[4], value)
 
 

@@ -93,16 +93,9 @@ def workspace(n, lanes):
     cells, lines = min(CELLS, 2 + n // 64), n // (2 * LANES) + 1
     return Workspace(
         Nodes(
-            np.empty(CAPACITY),
-            np.empty(CAPACITY),
-            np.empty(CAPACITY),
+            np.empty(CAPACITY), np.empty(CAPACITY), np.empty(CAPACITY),
             np.empty(4 * max(3 * n, CAPACITY)),
         ),
-        np.empty((7, n)),
-        np.empty(3 * n),
-        np.empty(4 * lines * LANES),
-        np.empty((3, cells + 1)),
-        np.empty((3, CELLS)),
-        np.empty(cells + 1, np.bool_),
-        lanes,
-    )
+        np.empty((7, n)), np.empty(3 * n), np.empty(4 * lines * LANES), np.empty((3, cells + 1)),
+        np.empty((3, CELLS)), np.empty(cells + 1, np.bool_), lanes,
+    )  # fmt: skip

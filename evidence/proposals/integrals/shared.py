@@ -43,7 +43,7 @@ def draw_near(rng, f, spacing, draws, work):
     padded = (size + 7) // 8 * 8
     eta[size:padded] = 0.0
     _draw_nodes(rows, eta[:padded], x[:size], middle, 2.0 * half, constant)
-    add(draws.log_weight, rows[5])
+    add(draws.log_weight, 1.0, rows[5])
     copy(rows[6], draws.value)
     return True
 
@@ -188,9 +188,10 @@ def _accept(value, new, mean, gain, chance, half):
 
 
 @vector_loop
-def add(total, some):
-    for m in range(total.size):
-        total[m] += some[m]
+def add(value, factor, row):
+    """value += factor · row."""
+    for m in range(value.size):
+        value[m] += factor * row[m]
 
 
 @vector_loop
