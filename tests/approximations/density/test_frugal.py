@@ -256,11 +256,11 @@ def slopes(t):
 @pytest.mark.parametrize(
     ("seed", "grad"), [(1, None), pytest.param(0, slopes, marks=pytest.mark.slow)]
 )
-def test_a_hundred_modes_to_the_usual_error_bar(seed, grad):
-    """No fit covers them: a mixture of all of them is found, or slices reach what it leaves."""
-    t = (np.arange(200_000) + 0.5) / 200_000 * 10.24 - 5.12
+def test_more_modes_than_components_to_the_usual_error_bar(seed, grad):
+    """Of 81 no fit covers all: a mixture of them is found, or slices reach what it leaves."""
+    t = (np.arange(200_000) + 0.5) / 200_000 * 8.96 - 4.48
     truth = 2.0 * float(logsumexp(ripples(t[:, None])) - math.log(t.size))
-    box = [uniform(-5.12, 10.24)] * 2
+    box = [uniform(-4.48, 8.96)] * 2
     model = ev.DensityModel(ripples, 2, prior=box, vectorized=True, grad=grad)
     result = ev.log_evidence(model, random_seed=seed, progressbar=False)
     assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.3

