@@ -67,7 +67,7 @@ def test_heavy_tails_are_not_a_little_in_each(model, near):
 
 def test_many_coefficients_are_annealed_from_their_mode():
     """Draws of Laplace's Gaussian are worth next to nothing, and the prior is far away."""
-    fit = fit_density(regression(80, 172), policy=EFFORTS["frugal"])
+    fit = fit_density(regression(50, 100), policy=EFFORTS["frugal"])
     assert judge(fit, np.random.default_rng(0)).share < 0.05
     assert fit.name == "fitted"
     assert not fit.warnings
