@@ -182,7 +182,7 @@ def test_effects_with_default_priors_are_told_of():
     """A Bayes factor of an effect whose prior is wide hangs on that; one of groups does not."""
     data = {"y": [1.2, 0.4, 2.2, 1.9, 1.1, 0.7], "x": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]}
     data["g"] = list("aabbcc")
-    words = {"random_seed": 0, "progressbar": False}
+    words = {"random_seed": 0, "progressbar": False, "effort": "frugal", "target_se": 0.5}
     told = ev.compare(["y ~ x", "y ~ 1"], data, **words).notes
     assert any("default priors" in note for note in told)
     for formulas, priors in [

@@ -161,14 +161,14 @@ def test_an_interrupt_while_results_are_put_together_loses_nothing(monkeypatch):
 
 
 def test_interrupt_returns_the_partial_result(monkeypatch):
-    """^C half a second after the third piece of work."""
+    """^C a tenth of a second after the third piece of work."""
     model = ev.GPModel(K=covariance(60, 30.0), y=np.resize([1, -1, -1, 1], 60))
     record, timers = waves._record, []
 
     def then_interrupt(run, *rest):
         record(run, *rest)
         if len(run.blocks) == 3:
-            timers.append(threading.Timer(0.5, _thread.interrupt_main))
+            timers.append(threading.Timer(0.1, _thread.interrupt_main))
             timers[0].start()
 
     monkeypatch.setattr(waves, "_record", then_interrupt)

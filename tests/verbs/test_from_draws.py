@@ -32,11 +32,6 @@ def gaussian():
     return np.random.default_rng(1).standard_normal((4, 500, 3))
 
 
-@pytest.fixture(scope="module")
-def wanted(gaussian):
-    return estimate(gaussian, standard)
-
-
 PROBLEMS = {
     "gaussian": lambda: problems.gaussian(5),
     "bounded": problems.bounded,
@@ -365,8 +360,9 @@ def test_a_pymc_model_is_translated(monkeypatch):
         lambda x: np.array([[-0.5 * (x[0] ** 2 + x[1] ** 2 + x[2] ** 2)]]),
     ],
 )
-def test_one_point_may_have_its_number_in_an_array_of_one(gaussian, wanted, one):
-    result = estimate(gaussian, one)
-    assert result.logz == pytest.approx(wanted.logz, abs=1e-9)
-    named = estimate({"x": gaussian}, lambda p: one(p["x"]))
+def test_one_point_may_have_its_number_in_an_array_of_one(gaussian, one):
+    few = gaussian[:, :60]
+    result = estimate(few, one)
+    assert result.logz == pytest.approx(estimate(few, standard).logz, abs=1e-9)
+    named = estimate({"x": few}, lambda p: one(p["x"]))
     assert named.logz == pytest.approx(result.logz, abs=1e-9)

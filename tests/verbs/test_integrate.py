@@ -330,13 +330,14 @@ def test_draws_that_round_to_a_wall_are_draws(a, b):
     model = ev.from_formula(
         "y ~ 1", {"y": np.zeros(3)}, likelihood="hurdle_poisson", priors={"hu": f"beta({a}, {b})"}
     )
-    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    result = ev.log_evidence(model, effort="frugal", random_seed=0, progressbar=False)
     error = result.logz - (betaln(a + 3.0, b) - betaln(a, b))
-    assert abs(error) < 4.0 * result.logz_se < 0.05
+    assert abs(error) < 4.0 * result.logz_se < 0.1
     assert not result.warnings
     assert 0.9 < result.table.loc["hu", "median"] <= 1.0
 
 
+@pytest.mark.slow
 def test_looks_far_below_the_best_are_not_looked_at_again():
     """Hundreds of nats below, a surrogate that forgot them looked there 50 times more, drew there,
     and took minutes. A long run says -430.1355 ± .004."""

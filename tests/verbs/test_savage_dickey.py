@@ -14,6 +14,7 @@ N = 30
 X, G = RNG.normal(size=N), np.arange(N) % 6
 DATA = {"x": X, "g": G, "y": 0.3 * X + RNG.normal(size=N)}
 DATA["b"] = (DATA["y"] > 0.2).astype(int)
+pytestmark = pytest.mark.usefixtures("small_searches")
 QUIET = {"random_seed": 0, "progressbar": False}
 FREE = {"x": "norm(0.1, 1)", "Intercept": "norm(0, 2)"}
 
