@@ -255,3 +255,18 @@ def test_a_surrogate_has_values_and_slopes_and_knows_what_it_does_not_know():
     squares = (surrogate.mean(theta) - wavy(theta)[0]) ** 2
     assert 0.05 < np.mean(squares) / np.mean(variance) < 5.0
     assert surrogate.variance(np.array([[9.0, 9.0]]))[0] > 100.0 * variance.max()
+
+
+def cliff(t):
+    """Level, and from 3 on a hundred nats down for each unit."""
+    return -30.0 * np.logaddexp(0.0, 4.0 * (t - 3.0)), -120.0 * expit(4.0 * (t - 3.0))
+
+
+def test_a_surrogate_remembers_depths_where_it_would_promise_mass():
+    """Forgotten, they are looked at again and again; what is near tells nothing of them."""
+    problem, far = Product([cliff]), np.array([[3.6]])
+    looks = Looks(problem, problem.priors, Clock(), np.zeros((0, 1)))
+    looks.at(np.array([[0.7], [0.2], [1.2], [3.6]]))
+    mean, root = np.array([0.7]), np.array([[1.0]])
+    assert Surrogate.fit(looks.known().upper(60.0), mean, root).mean(far)[0] > -2.0
+    assert looks.surrogate(mean, root).mean(far)[0] < -10.0
