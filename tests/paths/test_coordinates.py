@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from covering import covering
 from problems import LIKELIHOODS, small_model
+from scipy.stats import norm
 
 import evidence as ev
 from evidence.approximations.reference import prior_reference
@@ -28,11 +29,10 @@ def mass_matrix(reference, mass):
         return prior
     if not model.likelihood.log_concave:
         return prior + np.diag(model.likelihood.fisher(model.y))
-    x = reference.mean + np.sqrt(reference.var) * np.random.default_rng(0).standard_normal(
-        (200_000, model.n)
-    )
+    z = np.linspace(-8.0, 8.0, 201)  # a sum, as the package has Gauss and Hermite's nodes
+    x, weights = reference.mean + np.sqrt(reference.var) * z[:, None], norm.pdf(z) * (z[1] - z[0])
     curvature = [
-        -model.likelihood.derivatives(x[:, n], np.full(len(x), model.y[n]))[2].mean()
+        -weights @ model.likelihood.derivatives(x[:, n], np.full(len(x), model.y[n]))[2]
         for n in range(model.n)
     ]
     return prior + np.diag(curvature)
@@ -46,7 +46,7 @@ def test_base_and_mass_are_diagonal(likelihood, reference, mass):
     c = coordinates(base, mass)
     M = mass_matrix(base, mass)
     exact = mass != "expected" or not base.model.likelihood.log_concave
-    np.testing.assert_allclose(c.T.T @ M @ c.T, np.eye(4), atol=1e-9 if exact else 0.03)
+    np.testing.assert_allclose(c.T.T @ M @ c.T, np.eye(4), atol=1e-9 if exact else 0.01)
     np.testing.assert_allclose(
         c.T.T @ np.linalg.inv(base.cov) @ c.T, np.diag(1.0 / c.gamma), rtol=1e-7, atol=1e-8
     )
