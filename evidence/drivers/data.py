@@ -90,6 +90,7 @@ def ordering(
     that is the least likely given the expected utilities of those before it (Gibson, Glasbey
     and Elston 1994), so that what is surprising is met while few variables depend on it.
 
+    >>> from evidence import GPModel
     >>> model = GPModel(K=np.eye(3), y=[1, -1, 1], mean=[0.0, 2.0, -1.0])
     >>> ordering(model, "tail").tolist()
     [1, 2, 0]

@@ -245,7 +245,7 @@ def check_posterior(case, scheme, draws):
     [pytest.param(s, marks=pytest.mark.slow) if s in RATIOS_TELL else s for s in EXACT],
 )
 def test_regression_posterior(scheme):
-    check_posterior("regression", scheme, 2500 if scheme == "agrad-z-joint" else 1500)
+    check_posterior("regression", scheme, 2500)
 
 
 def test_pseudo_marginal_refuses_numbers_that_are_rounding():

@@ -367,7 +367,8 @@ class Search:
         return bool(unexplained(log_q, self._log_prob(at), reach)[0] > 0.5)
 
     def _beyond(self, z: Array, log_p: Array) -> Array:
-        """The excess of log p over what is known, of points where it is clear; -inf elsewhere."""
+        """The excess of log p over what is known, of points where it is clear; -inf elsewhere.
+        Where valleys are asked for, all counts that is not explained at all."""
         log_z, known = -np.inf, np.full(log_p.shape, -np.inf)
         if self.blend is not None:
             known, log_z = self.blend.log_own(z), self.verdict.logz
@@ -381,8 +382,14 @@ class Search:
             )  # fmt: skip
             known, log_z = np.maximum(known, gaussians.log_own(z)), max(log_z, total)
         with np.errstate(invalid="ignore"):
-            clear = np.isfinite(log_p) & (unexplained(known, log_p, log_z) > 0.5)
+            least = 0.0 if self._parting else 0.5
+            clear = np.isfinite(log_p) & (unexplained(known, log_p, log_z) > least)
             return np.where(clear, log_p - known, -np.inf)
+
+    @property
+    def _parting(self) -> bool:
+        """Whether points are asked for valleys: where batches are cheap, and nobody is frugal."""
+        return self.model.vectorized and self.policy.patience is None
 
     def _climb(self) -> bool:
         """Whether there are new modes, uphill of points that are beyond what is known."""
@@ -390,8 +397,7 @@ class Search:
         which, z, log_p, excess = self._unknown()
         climbed, self._fruitless = 0, min(self._fruitless, policy.fruitless - policy.again)
         high, far = peaks(z, log_p, self.rng), np.argsort(-excess, kind="stable")[:_PEAKS]
-        parted = self.model.vectorized and policy.patience is None
-        first = self._valleys(which, z, log_p, far, high) if parted else self._open[:0]
+        first = self._valleys(which, z, log_p, far, high) if self._parting else self._open[:0]
         far = far[peaks(z[far], excess[far], self.rng)]
         tops = np.unique(np.append(high[: 3 * policy.climbs], far[: 3 * policy.climbs]))
         for one in [*first, *tops[np.argsort(-log_p[tops], kind="stable")]]:
