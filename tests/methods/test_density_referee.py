@@ -106,6 +106,21 @@ def test_a_slow_first_evaluation_is_not_what_all_take():
     assert len(calls) > 1
 
 
+def test_slow_batches_are_not_timed_by_the_hundred():
+    rows = []
+
+    def log_likelihood(x):
+        rows.append(len(x))
+        time.sleep(0.02 * len(x))
+        return -0.5 * np.sum(x * x, axis=1)
+
+    prior = ev.GaussianPrior(np.zeros(2))
+    model = ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
+    rows.clear()
+    assert 0.02 < seconds_each(model) < 0.04
+    assert sum(rows) < 10
+
+
 def test_even_weights_are_asked_for_necks_too(monkeypatch):
     """They say nothing of a neck that none of the draws came to."""
     told = Outcome("importance", 7.0, 0.01)

@@ -400,7 +400,7 @@ class Search:
         first = self._valleys(which, z, log_p, far, high) if self._parting else self._open[:0]
         far = far[peaks(z[far], excess[far], self.rng)]
         tops = np.unique(np.append(high[: 3 * policy.climbs], far[: 3 * policy.climbs]))
-        for one in [*first, *tops[np.argsort(-log_p[tops], kind="stable")]]:
+        for one in dict.fromkeys([*first, *tops[np.argsort(-log_p[tops], kind="stable")]]):
             if self._fruitless >= policy.fruitless or climbed >= 2 * policy.climbs:
                 break
             if not self._beyond(z[[one]], log_p[[one]])[0] > -np.inf:
