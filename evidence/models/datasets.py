@@ -59,10 +59,9 @@ def load_demo() -> Dataset:
     >>> data.X.shape, sorted(set(data.y.tolist())), data.kernel
     ((285, 2), [-1, 1], '25.0 * RBF(0.5)')
     """
-    columns = (22, 27)
-    step = 2
     from sklearn.datasets import load_breast_cancer
 
+    columns, step = (22, 27), 2  # the two that tell most, and of every second patient
     bunch = load_breast_cancer()
     X = bunch.data[::step, columns]
     features = tuple(str(bunch.feature_names[i]) for i in columns)
