@@ -38,11 +38,13 @@ def central(
     return np.stack(columns, axis=-1)
 
 
-def first_finite(model: DensityModel, rng: np.random.Generator, *, chunk: int = 256) -> int:
-    """How many points it took until the density was above zero at one; an error where it never is.
+def first_finite(
+    model: DensityModel, rng: np.random.Generator, *, chunk: int = 256
+) -> Array | None:  # fmt: skip
+    """A point at which the density is above zero; an error where it never is.
 
-    Of the prior, of the sampler, or around the origin, by a count of points; none where the model
-    was finite when it was made.
+    Of the prior, of the sampler, or around the origin; None where the model was finite when it was
+    made.
 
     ``chunk``: points at a time.
     """
@@ -50,7 +52,7 @@ def first_finite(model: DensityModel, rng: np.random.Generator, *, chunk: int = 
     # and elsewhere seven times in a hundred
     most = {True: 2**19, False: 2**18}
     if model.alive:
-        return 0
+        return None
     tried, nan, size = 0, 0, chunk
     where = "of the sampler" if model.sampler is not None else "around the origin"
     where = where if model.prior is None else "of the prior"
@@ -62,8 +64,8 @@ def first_finite(model: DensityModel, rng: np.random.Generator, *, chunk: int = 
         if (infinite := np.isposinf(value)).any():
             at = _short(model.arguments(x[infinite][:1]))
             raise InputError(f"logdensity is +inf at {at}: such a density has no evidence")
-        if np.isfinite(value).any():
-            return tried
+        if (finite := np.isfinite(value)).any():
+            return np.array(x[finite][0])
         nan += int(np.isnan(value).sum())
         size = min(2 * size, tried)
     what = "NaN" if nan == tried else "-inf or NaN" if nan else "-inf"
@@ -75,8 +77,8 @@ def first_finite(model: DensityModel, rng: np.random.Generator, *, chunk: int = 
 
 
 def _somewhere(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
-    # sd of points, where nobody said how far the density goes
-    reaches = np.array([1.0, 3.0, 10.0])
+    # sd of points, where nobody said how far the density goes, nor in which units
+    reaches = np.array([1.0, 3.0, 10.0, 1e2, 1e3, 1e4, 1e6, 1e-2, 1e-4])
     if model.prior is None and model.sampler is not None:
         points: Array = model.sampled(rng, size)
         return points

@@ -524,8 +524,13 @@ class DensityModel(InNotebooks):
             sd = self.sampled(np.random.default_rng(0), sampled).std(axis=0)
             return zero, np.where(sd > 0.0, sd, 1.0)
         points = np.concatenate([zero[None], self.probes()])
-        finite = np.flatnonzero(np.isfinite(self.log_prob(points)))
-        return place(self.log_prob, points[finite[0]]) if finite.size else (zero, one)
+        finite = points[np.isfinite(self.log_prob(points))]
+        if finite.size:
+            return place(self.log_prob, finite[0])
+        from .checking import first_finite
+
+        x = first_finite(self, np.random.default_rng(0))
+        return (zero, one) if x is None else place(self.log_prob, x, odd=1.0)
 
     # -- what every model offers ------------------------------------------------------------
 

@@ -164,12 +164,26 @@ def test_a_needle_is_found_and_infinity_is_told():
     rng = np.random.default_rng(0)
     model = ev.DensityModel(needle, 1, prior=stats.norm(), vectorized=True)  # a mass of 3e-4
     assert not model.alive
-    assert first_finite(model, rng) > 0
+    assert abs(first_finite(model, rng)[0] - 3.3) < 0.1
     model = ev.DensityModel(
         lambda x: np.where(x[:, 0] > 2.0, np.inf, -np.inf), 1, prior=stats.norm(), vectorized=True
     )
     with pytest.raises(ev.InputError, match=r"logdensity is \+inf at"):
         first_finite(model, rng)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e4])
+def test_a_bare_density_that_is_zero_about_the_origin_is_found_in_any_unit(unit):
+    """A normal one beyond a wall: no point of a few about the origin lies there."""
+
+    def walled(x):
+        z = x / unit - 1.5
+        return np.where(z.sum(axis=1) > 0.0, -0.5 * np.sum(z * z, axis=1), -np.inf)
+
+    model = ev.DensityModel(walled, 3, vectorized=True)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    truth = 1.5 * np.log(2.0 * np.pi) - np.log(2.0) + 3.0 * np.log(unit)
+    assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.1
 
 
 class TestJaxHessians:
