@@ -48,6 +48,6 @@ checkpoints, deadlines, targets and error bars. Its line in ``METHODS``
 :mod:`.weighted`                      independent draws, guided by sites or tilted
 :mod:`.tempering`                     parallel tempering, log Z from all levels together
 :mod:`.chains`                        Markov chains at one temperature
-:mod:`.islands`, :mod:`.waves`        what islands leave behind, and how many to run
+:mod:`.islands`, :mod:`.stopping`     what islands leave behind, and how many to run
 ====================================  ============================================================
 """

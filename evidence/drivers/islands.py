@@ -1,7 +1,7 @@
 """What finished islands leave behind, whatever the method that ran them.
 
 An *island* is one independent estimate of Z. Methods differ in how an island is run; what is
-done with islands (:mod:`.waves`) is the same for all of them.
+done with islands (:mod:`.stopping`) is the same for all of them.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..drivers.waves import run_pieces
+from ..drivers.stopping import run_pieces
 from ..execution.arguments import array, shown
 from ..execution.checkpoint import Checkpoint
 from ..execution.clock import Clock

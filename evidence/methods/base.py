@@ -37,7 +37,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..drivers import islands
-from ..drivers.waves import Budget, Run, Wave, run_waves
+from ..drivers.stopping import Budget, Run, Wave, run_waves
 from ..execution.checkpoint import Checkpoint
 from ..execution.clock import Clock, Stopped
 from ..execution.job import Job

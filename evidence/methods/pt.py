@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from ..drivers.stopping import NEAR, ended_early, failed_proposals, run_pieces
 from ..drivers.tempering import segments
 from ..drivers.tempering.bridging import ESTIMATORS
 from ..drivers.tempering.ensemble import EXPLORE, run_segment
 from ..drivers.tempering.segments import Schedule, Segment
 from ..drivers.tempering.tuning import Tuned, tune
-from ..drivers.waves import NEAR, ended_early, failed_proposals, run_pieces
 from ..execution.arguments import ISLAND, check_choice, check_count, check_memory
 from ..execution.job import Job
 from ..messages import InputError
 from ..numerics.arrays import Array
 from .base import N_DRAWS, Outcome, Problem, stopped
-
-_PIECE = 64  # sweeps between two looks at the clock, and between two checkpoints
 
 
 @dataclass
@@ -36,8 +34,9 @@ class _Ensembles:
 
     def advance(self, n_sweeps: int, keep: bool) -> bool:
         """All groups ``n_sweeps`` further, a piece at a time; False when time is up."""
-        for start in range(0, n_sweeps, _PIECE):
-            piece = min(n_sweeps - start, _PIECE)
+        most = 64  # sweeps between two looks at the clock, and between two checkpoints
+        for start in range(0, n_sweeps, most):
+            piece = min(n_sweeps - start, most)
             if not self._piece(piece, keep):
                 return False
             self.pieces += 1

@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from ..drivers.islands import KEEP
-from ..drivers.waves import Budget, Run
+from ..drivers.stopping import Budget, Run
 from ..drivers.weighted import Guided, Resampling, Stepped, Tilted, abreast, courses, run_weighted
 from ..execution.arguments import check_choice
 from ..execution.clock import within

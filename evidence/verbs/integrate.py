@@ -22,7 +22,7 @@ import numpy as np
 
 from ..approximations.density.policy import EFFORTS
 from ..drivers.smc import Loop
-from ..drivers.waves import NEAR, Budget, Run
+from ..drivers.stopping import NEAR, Budget, Run
 from ..execution import arguments
 from ..execution.checkpoint import digest
 from ..execution.clock import Clock, Stopped, interruptible, within

@@ -10,7 +10,7 @@ import pytest
 from problems import EVERY, covariance, log_z_by_quadrature, replace_fit, small_model
 
 import evidence as ev
-from evidence.drivers import islands, waves
+from evidence.drivers import islands, stopping
 
 
 def estimate(model, **options):
@@ -163,7 +163,7 @@ def test_an_interrupt_while_results_are_put_together_loses_nothing(monkeypatch):
 def test_interrupt_returns_the_partial_result(monkeypatch):
     """^C a tenth of a second after the third piece of work."""
     model = ev.GPModel(K=covariance(60, 30.0), y=np.resize([1, -1, -1, 1], 60))
-    record, timers = waves._record, []
+    record, timers = stopping._record, []
 
     def then_interrupt(run, *rest):
         record(run, *rest)
@@ -171,7 +171,7 @@ def test_interrupt_returns_the_partial_result(monkeypatch):
             timers.append(threading.Timer(0.1, _thread.interrupt_main))
             timers[0].start()
 
-    monkeypatch.setattr(waves, "_record", then_interrupt)
+    monkeypatch.setattr(stopping, "_record", then_interrupt)
     try:
         result = estimate(
             model, n_particles=64, n_islands=100_000, max_seconds=120.0, random_seed=0

@@ -6,7 +6,7 @@ import fakes
 import numpy as np
 import pytest
 
-from evidence.drivers.waves import Budget, Run, _conclude, admitted, run_waves
+from evidence.drivers.stopping import Budget, Run, _conclude, admitted, run_waves
 from evidence.execution.checkpoint import Checkpoint
 from evidence.execution.clock import Clock
 from evidence.execution.job import Job
