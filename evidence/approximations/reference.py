@@ -25,7 +25,6 @@ from .mixture import Share
 
 _DEGREES = 4.0
 _TAIL = 0.5 * (_DEGREES + 1.0)
-_LARGE = 1e150
 
 
 @dataclass(eq=False)
@@ -180,6 +179,7 @@ class Marginals:
 @jit
 def _student(x, mean, precise, value, slope):
     """Logarithms of products are dearer than products of some of their factors."""
+    large = 1e150
     for m in range(x.shape[0]):
         total, product = 0.0, 1.0
         for n in range(x.shape[1]):
@@ -187,7 +187,7 @@ def _student(x, mean, precise, value, slope):
             factor = 1.0 + z * z / _DEGREES
             slope[m, n] = -2.0 * _TAIL / _DEGREES * precise[n] * z / factor
             product *= factor
-            if product > _LARGE:
+            if product > large:
                 total += math.log(product)
                 product = 1.0
         value[m] = -_TAIL * (total + math.log(product))

@@ -31,16 +31,13 @@ from ...models.density.model import DensityModel
 from ...models.density.symmetry import Chart
 from ...numerics.arrays import Array
 from ...numerics.mixtures import log_sums, squares
+from ...numerics.special import LOG_SQRT_2PI
 from ...statistics.resampling import systematic
 from .policy import NORMAL, Policy
 from .reference import Scouted
 from .verdict import Verdict, all_usable, moments, usable
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
-_ROUNDING = 1e-15  # of a component's points: what has less is nothing to it
 _SHAPED = 2.0  # effective draws that tell a place, and per dimension a covariance
-_CHUNK = 2**16  # rows between two looks at ^C
-_DEFINITE = 1e-13  # least eigenvalue of a correlation, relative to the largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +60,10 @@ class Blend:
     def _eigh(self) -> tuple[Array, Array, Array]:
         """Standard deviations, and eigenvalues and eigenvectors of correlations: definite to
         rounding, whatever the units."""
+        least = 1e-13  # least eigenvalue of a correlation, relative to the largest
         sd = np.sqrt(np.einsum("kii->ki", self.covs))
         s, V = np.linalg.eigh(self.covs / sd[:, :, None] / sd[:, None, :])
-        return sd, np.maximum(s, _DEFINITE * s[:, -1:]), V
+        return sd, np.maximum(s, least * s[:, -1:]), V
 
     @cached_property
     def roots(self) -> Array:
@@ -85,7 +83,7 @@ class Blend:
         """log πₖ N(mₖ; mₖ, Σₖ), (K,)."""
         sd, s, _ = self._eigh
         half = np.log(sd).sum(axis=1) + 0.5 * np.log(s).sum(axis=1)
-        return np.log(self.weights) - half - 0.5 * self.means.shape[1] * _LOG_2PI
+        return np.log(self.weights) - half - self.means.shape[1] * LOG_SQRT_2PI
 
     def squares(self, z: Array) -> Array:
         """Squared distances of rows of the chart from the means, in sds; (M, K)."""
@@ -101,14 +99,17 @@ class Blend:
         """log of the Gaussians' sum, without copies and prior; (M,)."""
         return self._folded(lambda y: self._log_sum(y, ((1.0, 1.0),)) + _half(y), z) - _half(z)
 
-    def _log_sum(self, z: Array, copies: tuple[tuple[float, float], ...]) -> Array:
-        """log of the sum of so many copies of every Gaussian, in the chart."""
+    def _log_sum(
+        self, z: Array, copies: tuple[tuple[float, float], ...], together: int = 2**16
+    ) -> Array:  # fmt: skip
+        """log of the sum of so many copies of every Gaussian, in the chart; ^C is looked for
+        between so many rows."""
         variances, shares = np.array(copies).T
         heights = self._at_means[:, None] + np.log(shares) - 0.5 * z.shape[1] * np.log(variances)
         out, z = np.empty(len(z)), np.ascontiguousarray(z)
-        for first in range(0, len(z), _CHUNK):
+        for first in range(0, len(z), together):
             check_interrupt()
-            some = slice(first, first + _CHUNK)
+            some = slice(first, first + together)
             log_sums(z[some], self.means, self._inverse_roots, heights, 1.0 / variances, out[some])
         return out
 
@@ -125,7 +126,7 @@ class Blend:
 
     def _log_ratio(self, z: Array) -> Array:
         log_q = self._log_sum(z, self.policy.copies)
-        log_q += _half(z) + 0.5 * z.shape[1] * _LOG_2PI
+        log_q += _half(z) + z.shape[1] * LOG_SQRT_2PI
         rest = self.policy.defence
         return np.logaddexp(np.log(rest), np.log1p(-rest) + log_q)
 
@@ -213,8 +214,9 @@ def at_points(
     assert model.prior is not None
     inverse, chart = np.linalg.inv(model.prior.chol), chart or model.chart
     z, covs = whitened(model, means), inverse @ covs @ inverse.T
-    placed = [chart.placed(*one) for one in zip(z, covs, strict=True)]
-    z, covs = (np.array(part) for part in zip(*placed, strict=True))
+    if chart.labels.size or chart.periodic.size:
+        placed = [chart.placed(*one) for one in zip(z, covs, strict=True)]
+        z, covs = (np.array(part) for part in zip(*placed, strict=True))
     return Blend(model, weights / weights.sum(), z, covs, policy, chart)
 
 
@@ -289,6 +291,7 @@ def _moved(blend: Blend, z: Array, w: Array, steps: int, nothing: float = 1e-4) 
     """Steps of expectation maximisation; components with next to ``nothing`` of the points are
     left out, and those that few points tell of keep their shape. (With 1e-3 a lattice of hundreds
     of modes lost those that climbs had found, and its weights were never even.)"""
+    rounding = 1e-15  # of a component's points: what has less is nothing to it
     d = z.shape[1]
     for _ in range(steps):
         log_shares = blend.log_shares(z)
@@ -302,7 +305,7 @@ def _moved(blend: Blend, z: Array, w: Array, steps: int, nothing: float = 1e-4) 
         means, covs = blend.means[kept], blend.covs[kept]
         new, shapes = means[told], covs[told]
         for i, k in enumerate(kept[told]):
-            own = np.flatnonzero(shares[:, k] > _ROUNDING * total[k])
+            own = np.flatnonzero(shares[:, k] > rounding * total[k])
             new[i], shapes[i] = moments(z[own], shares[own, k] / total[k], worth[k])
         fine = all_usable(shapes)
         means[told[fine]], covs[told[fine]] = new[fine], shapes[fine]
@@ -324,7 +327,7 @@ def _local(
     seed, d = z[lone], z.shape[1]
     if worth < _SHAPED * d:
         cov = blend.covs[blend.log_shares(seed[None])[0].argmax()]
-        wide = 0.5 * (d * _LOG_2PI + float(np.linalg.slogdet(cov)[1]))
+        wide = d * LOG_SQRT_2PI + 0.5 * float(np.linalg.slogdet(cov)[1])
         smaller = float(log_volume[lone]) - np.log(worth) - wide
         return seed, np.exp(min(2.0 * smaller / d, 0.0)) * cov
     whole = found = moments(z, w, worth)

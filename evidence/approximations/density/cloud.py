@@ -32,8 +32,6 @@ from ...numerics.arrays import Array, Indices
 from .blend import Blend, placed
 from .verdict import Rough, rough
 
-_CHUNK = 2**12  # draws at a time
-
 
 @dataclass
 class Cloud:
@@ -54,13 +52,15 @@ class Cloud:
     _ratio: Array = field(default_factory=lambda: np.zeros(0))
     """and log Σ n_k q_k/π at them."""
 
-    def screen(self, rng: np.random.Generator, n: int) -> Cloud:
-        """Draw so many of the prior, and until some have a likelihood."""
+    def screen(self, rng: np.random.Generator, n: int, together: int = 2**12) -> Cloud:
+        """Draw so many of the prior, ``together`` at a time, and until some have a likelihood."""
         enough, parts, values = self.screened + n, list[Array](), [self.log_l]
         try:
             while self.screened < enough or self._hidden(values):
                 check_interrupt()
-                more = min(_CHUNK, enough - self.screened) if self.screened < enough else _CHUNK
+                more = (
+                    min(together, enough - self.screened) if self.screened < enough else together
+                )
                 z = rng.standard_normal((more, self.model.n))
                 values.append(self._log_l(z))
                 parts.append(z)

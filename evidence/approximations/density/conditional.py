@@ -21,15 +21,10 @@ import numpy as np
 from ...execution.clock import check_interrupt
 from ...models.density.model import DensityModel
 from ...numerics.arrays import Array, Indices
+from ...numerics.special import LOG_SQRT_2PI
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
-_NEWTON, _HALVINGS = 30, 12
-_RESTING = 1e-4  # nats that a step may still promise where it ends
 _STEP = {True: 1e-3, False: 0.02}  # of a difference of the gradient, of the value, in sd
-_NUMBERS, _MATRICES = 2**22, 2**24  # numbers at a time, in points of differences, in matrices
-_LEAST, _TINY = 1e-10, 1e-100  # curvature relative to the diagonal's; in numbers
-_MUCH = 0.5  # squared log of a scale, beyond which it does not count any more
-_AWAY = (-2.0, 0.0, 2.0)  # standard deviations from a point that is asked what tells a scale
+_MATRICES = 2**24  # numbers in matrices at a time
 
 
 class Conditional(NamedTuple):
@@ -77,12 +72,13 @@ class ConditionalLaplace:
         x[:, self.children] = self.centre[self.children] + away
         return x
 
-    def at(self, P: Array) -> Conditional:
-        """At rows of parents (M, parents), by Newton's steps."""
+    def at(self, P: Array, steps: int = 30, resting: float = 1e-4) -> Conditional:
+        """At rows of parents (M, parents), by Newton's ``steps``, until one promises no more than
+        ``resting`` nats."""
         c, x = self.children.size, self.start(P)
         sd, rows = np.tile(self.sd, (len(P), 1)), np.arange(len(P))
         root, top = np.tile(np.eye(c), (len(P), 1, 1)), np.full(len(P), -np.inf)
-        for _ in range(_NEWTON):
+        for _ in range(steps):
             check_interrupt()
             value, slope, H = self._derivatives(x[rows], sd[rows])
             curvature, S, L = _definite(H)
@@ -90,14 +86,14 @@ class ConditionalLaplace:
             root[rows] = curvature[..., None] * L
             step = np.linalg.solve(S, (slope * sd[rows])[..., None])[..., 0] * sd[rows]
             gain = 0.5 * np.sum(slope * step, axis=1)
-            top[rows] = value + np.where(gain < _RESTING, gain, 0.0)
-            going = np.isfinite(value + gain) & ~(gain < _RESTING)
+            top[rows] = value + np.where(gain < resting, gain, 0.0)
+            going = np.isfinite(value + gain) & ~(gain < resting)
             rows, value, step = rows[going], value[going], step[going]
             if not rows.size:
                 break
             x[rows] = self._uphill(x[rows], value, step)
         half = np.log(np.einsum("mii->mi", root)).sum(axis=1)
-        log_p = top - half + 0.5 * c * _LOG_2PI
+        log_p = top - half + c * LOG_SQRT_2PI
         return Conditional(x, root, np.where(log_p < np.inf, log_p, -np.inf))
 
     def log_marginal(self, P: Array) -> Array:
@@ -115,10 +111,10 @@ class ConditionalLaplace:
         away = x[:, self.children] - given.x[:, self.children]
         return np.einsum("mji,mj->mi", given.root, away)
 
-    def _uphill(self, x: Array, value: Array, step: Array) -> Array:
+    def _uphill(self, x: Array, value: Array, step: Array, halvings: int = 12) -> Array:
         """After a step, halved as often as it takes to go uphill."""
         out, left = x.copy(), np.arange(len(x))
-        for _ in range(_HALVINGS):
+        for _ in range(halvings):
             new = x[left]
             new[:, self.children] += step[left]
             better = self.model.log_prob(new) > value[left]
@@ -128,9 +124,9 @@ class ConditionalLaplace:
                 break
         return out
 
-    def _derivatives(self, x: Array, sd: Array) -> tuple[Array, Array, Array]:
-        """log p, its gradient and its negative Hessian among children."""
-        rows = max(1, _NUMBERS // (2 * self.children.size * self.model.n))
+    def _derivatives(self, x: Array, sd: Array, most: int = 2**22) -> tuple[Array, Array, Array]:
+        """log p, its gradient and its negative Hessian among children; so many numbers at once."""
+        rows = max(1, most // (2 * self.children.size * self.model.n))
         by = self._of_gradients if self.model.has_gradient else self._of_values
         parts = [by(x[i : i + rows], sd[i : i + rows]) for i in range(0, len(x), rows)]
         value, slope, H = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -171,17 +167,19 @@ def _definite(H: Array) -> tuple[Array, Array, Array]:
 
     Where some eigenvalues λ are not positive all are \|λ\|; a matrix that is not finite is I.
     """
+    tiny = 1e-100  # number
+    least = 1e-10  # curvature relative to the diagonal
     root = np.sqrt(np.abs(np.einsum("mii->mi", H)))
-    usable = (root > _TINY) & (root < 1.0 / _TINY)
+    usable = (root > tiny) & (root < 1.0 / tiny)
     bad = ~(usable.all(axis=1) & np.isfinite(H).all(axis=(1, 2)))
     root = np.where(bad[:, None], 1.0, root)
     S = np.where(bad[:, None, None], 0.0, H) / (root[:, :, None] * root[:, None, :])
-    S = S + np.where(bad, 1.0, _LEAST)[:, None, None] * np.eye(S.shape[1])
+    S = S + np.where(bad, 1.0, least)[:, None, None] * np.eye(S.shape[1])
     try:
         return root, S, np.asarray(np.linalg.cholesky(S), dtype=float)
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(S)
-        S = (vectors * (np.abs(values) + _LEAST)[:, None]) @ np.swapaxes(vectors, 1, 2)
+        S = (vectors * (np.abs(values) + least)[:, None]) @ np.swapaxes(vectors, 1, 2)
         return root, S, np.asarray(np.linalg.cholesky(S), dtype=float)
 
 
@@ -200,12 +198,14 @@ def telling(model: DensityModel, points: Array, sd: Array) -> Array:
     >>> told[0].round(2).tolist(), bool(told[1:].max() < 0.01)
     ([0.0, 0.25, 0.25], True)
     """
+    places = (-2.0, 0.0, 2.0)  # standard deviations from a point that is asked what tells a scale
+    much = 0.5  # squared log of a scale, beyond which it does not count any more
     told = np.zeros((model.n, model.n))
     for x in points:
         scale = _scales(model, x[None], 0.1 * sd)[0]
         scale = np.where(np.isfinite(scale), np.minimum(scale, sd), sd)
-        slopes = np.zeros((len(_AWAY), model.n, model.n))
-        for i, away in enumerate(_AWAY):
+        slopes = np.zeros((len(places), model.n, model.n))
+        for i, away in enumerate(places):
             check_interrupt()
             ends = [x + np.diag(away * sd + s * 0.5 * scale) for s in (1.0, -1.0)]
             up, down = (_scales(model, end, 0.1 * scale) for end in ends)
@@ -213,7 +213,7 @@ def telling(model: DensityModel, points: Array, sd: Array) -> Array:
                 slopes[i] = np.log(up / down) * (sd / scale)[:, None]
         slopes[~np.isfinite(slopes)] = 0.0
         slopes = slopes.max(axis=0).clip(0.0) + slopes.min(axis=0).clip(None, 0.0)
-        told = np.maximum(told, np.minimum(slopes**2, _MUCH))
+        told = np.maximum(told, np.minimum(slopes**2, much))
     np.fill_diagonal(told, 0.0)
     return told
 

@@ -24,8 +24,8 @@ from ...models.density.scales import learn
 from ...numerics.arrays import Array
 from .modes import starts
 from .policy import NORMAL, Policy
-from .reference import DensityReference, Mode
-from .verdict import FEWEST, Verdict, judged, moments, temper, usable
+from .reference import DensityReference, Mode, usable_modes
+from .verdict import FEWEST, Verdict, judged, moments, pooled, temper, usable
 
 TRIAL = 4096  # draws that judge a fit
 ROUNDS = 20  # of adapting
@@ -159,24 +159,16 @@ def _candidates(
 ) -> list[DensityReference]:
     """Where one may begin: all modes, the points to start from, twice as wide."""
     found = []
-    if modes := [m for m in modes if usable(m.cov)]:
-        centre, spread = _over(modes)
+    if modes := usable_modes(modes):
+        means, covs, logz = map(np.array, zip(*modes, strict=True))
+        # a mode's share is known roughly only
+        centre, spread = pooled(np.exp(0.5 * (logz - logz.max())), means, covs)
         found += [_gaussian(model, centre, spread)] if usable(spread) else []
     points = starts(model, rng, max(500, 20 * model.n))
     centre, spread = points.mean(axis=0), np.cov(points, rowvar=False).reshape(model.n, model.n)
     if usable(spread):
         found += [_gaussian(model, centre, s * spread) for s in (1.0, 4.0)]
     return found
-
-
-def _over(modes: Sequence[Mode]) -> tuple[Array, Array]:
-    """Mean and covariance of all modes together."""
-    means, covs, logz = map(np.array, zip(*modes, strict=True))
-    weight = np.exp(0.5 * (logz - logz.max()))  # a mode's share is known roughly only
-    weight /= weight.sum()
-    mean = weight @ means
-    cov = np.einsum("k,kij->ij", weight, covs)
-    return mean, cov + (weight[:, None] * (means - mean)).T @ (means - mean)
 
 
 def _over_all_modes(

@@ -160,13 +160,14 @@ def _settled(
     nothing, telling, much = policy.beyond
     beyond, missed = np.ones(len(z)), bool(search.modes)
     if best.name != "prior":
-        beyond = _beyond(best, search, z, log_p)
+        assert search.model.prior is not None
+        log_q, level = best.log_density.log, max(best.top, best.logz)
+        shift = float(np.log(np.diag(search.model.prior.chol)).sum())
+        beyond = unexplained(log_q(placed(search.model, z)) + shift, log_p, level)
         least = max(best.logz, search.estimate) - policy.counts
         x = np.array([mode.x for mode in search.modes or () if mode.logz > least])
-        x, level = x.reshape(-1, best.model.n), max(best.top, best.logz)
-        missed = bool(
-            (unexplained(best.log_density.log(x), best.model.log_prob(x), level) > 0.5).any()
-        )
+        x = x.reshape(-1, best.model.n)
+        missed = bool((unexplained(log_q(x), best.model.log_prob(x), level) > 0.5).any())
     rest = float(np.exp(log_w) @ beyond)
     if best.name != "prior":  # of all that is known of Z
         rest *= float(np.exp(min(search.estimate - best.logz, 0.0)))
@@ -192,14 +193,6 @@ def _settled(
         best.warnings = (*best.warnings, Message("poor-reference", text))
     best.lost = rest
     return best
-
-
-def _beyond(best: DensityReference, search: Search, z: Array, log_p: Array) -> Array:
-    """What a Gaussian leaves unexplained of whitened points."""
-    assert search.model.prior is not None
-    shift = float(np.log(np.diag(search.model.prior.chol)).sum())
-    log_q = best.log_density.log(placed(search.model, z)) + shift
-    return unexplained(log_q, log_p, max(best.top, best.logz))
 
 
 def sighted(search: Search, z: Array, beyond: Array) -> Scouted:

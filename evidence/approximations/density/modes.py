@@ -16,15 +16,9 @@ from ...messages import InputError, Message
 from ...models.density.checking import central
 from ...models.density.model import DensityModel
 from ...numerics.arrays import Array, Indices
+from ...numerics.special import LOG_SQRT_2PI
 from .policy import NORMAL
 from .reference import DensityReference, Mode
-
-_NUMBERS = 2**22  # at a time
-_LOG_2PI = float(np.log(2.0 * np.pi))
-_NEWTON = 20
-_FORWARD = 2.0**-26  # of a difference, where there is no gradient
-_STEP = {True: 1e-4, False: 1e-3}  # of a curvature, in units: by slopes, and by values
-_LONG, _SHORT = 0.5, 0.05  # in standard deviations: a step that sees more than the mode, and one
 
 
 def find_modes(model: DensityModel, climbs: int = NORMAL.climbs) -> tuple[Mode, ...]:
@@ -86,7 +80,7 @@ def climb(
     half = float(np.log(np.diag(L)).sum())
     if not np.isfinite(value) or not np.isfinite(cov).all():
         return None
-    return Mode(x, 0.5 * (cov + cov.T), value - half + 0.5 * x.size * _LOG_2PI)
+    return Mode(x, 0.5 * (cov + cov.T), value - half + x.size * LOG_SQRT_2PI)
 
 
 def _uphill(model: DensityModel, x: Array, H: Array) -> float:
@@ -198,7 +192,7 @@ def _downhill_of(model: DensityModel, x: Array, mode: Mode, alike: float = 0.01)
 
 def _gaussian_top(mode: Mode) -> float:
     """The log density at the mode, of which Laplace's log Z was made."""
-    return mode.logz - 0.5 * float(np.linalg.slogdet(mode.cov)[1]) - 0.5 * mode.x.size * _LOG_2PI
+    return mode.logz - 0.5 * float(np.linalg.slogdet(mode.cov)[1]) - mode.x.size * LOG_SQRT_2PI
 
 
 def _fall(model: DensityModel, x: Array) -> tuple[float, Array]:
@@ -214,7 +208,7 @@ def _fall(model: DensityModel, x: Array) -> tuple[float, Array]:
 
 def _fall_by_differences(model: DensityModel, x: Array) -> tuple[float, Array]:
     """The same by forward differences, from one batch."""
-    h = _FORWARD * np.where(x < 0.0, -1.0, 1.0) * np.maximum(model.units, np.abs(x))
+    h = 2.0**-26 * np.where(x < 0.0, -1.0, 1.0) * np.maximum(model.units, np.abs(x))
     value = model.log_prob(np.concatenate([x[None], x + np.diag(h)]))
     slope = np.where(np.isfinite(value[1:]), (value[0] - value[1:]) / h, 0.0)
     return -_finite(float(value[0])), np.where(np.isfinite(slope), slope, 0.0)
@@ -294,13 +288,13 @@ def _at_rest(H: Array, slope: Array) -> bool:
     return bool(half @ half < 1e-12)
 
 
-def _polish(model: DensityModel, x: Array) -> tuple[Array, Array | None]:
+def _polish(model: DensityModel, x: Array, steps: int = 20) -> tuple[Array, Array | None]:
     """Newton's steps while they go uphill; the point and the negative Hessian there."""
     H = negative_hessian(model, x)
     if not model.has_gradient or not np.isfinite(H).all():
         return x, H if np.isfinite(H).all() else None
     value, slope = model.log_prob_and_gradient(x[None])
-    for _ in range(_NEWTON):
+    for _ in range(steps):
         check_interrupt()
         try:
             np.linalg.cholesky(H)
@@ -322,14 +316,17 @@ def _polish(model: DensityModel, x: Array) -> tuple[Array, Array | None]:
 
 def negative_hessian(model: DensityModel, x: Array) -> Array:
     """From the model, or by differences of the gradient, or of the value."""
+    long = 0.5  # standard deviations: a step that sees more than the mode
+    short = 0.05  # and one that does not
+    steps = {True: 1e-4, False: 1e-3}  # of a curvature, in units: by slopes, and by values
     if model.has_hessian and (model.has_gradient or model.change is None):
         return -model.hessian(x[None])[0]
     differences = _of_slopes if model.has_gradient else _of_values
-    h = _STEP[model.has_gradient] * np.maximum(model.units, np.abs(x))
+    h = steps[model.has_gradient] * np.maximum(model.units, np.abs(x))
     H = differences(model, x, h)
     with np.errstate(all="ignore"):
         sd = 1.0 / np.sqrt(np.abs(np.diag(H)))
-    return differences(model, x, np.fmin(h, _SHORT * sd)) if (h > _LONG * sd).any() else H
+    return differences(model, x, np.fmin(h, short * sd)) if (h > long * sd).any() else H
 
 
 def _of_slopes(model: DensityModel, x: Array, h: Array) -> Array:
@@ -337,11 +334,12 @@ def _of_slopes(model: DensityModel, x: Array, h: Array) -> Array:
     return 0.5 * (H + H.T)
 
 
-def _of_values(model: DensityModel, x: Array, h: Array) -> Array:
-    """Each entry from four values, alike in all directions: a kink has a slope on each side."""
+def _of_values(model: DensityModel, x: Array, h: Array, together: int = 2**22) -> Array:
+    """Each entry from four values, alike in all directions: a kink has a slope on each side; by so
+    many numbers ``together``."""
     H = np.zeros((x.size, x.size))
     rows, columns = np.triu_indices(x.size)
-    for part in np.array_split(np.arange(rows.size), -(-rows.size * x.size // _NUMBERS)):
+    for part in np.array_split(np.arange(rows.size), -(-rows.size * x.size // together)):
         check_interrupt()
         i, j = rows[part], columns[part]
         one, two = np.zeros((2, part.size, x.size))

@@ -13,6 +13,7 @@ others, all this happens in coordinates u in which they do not, and x = ``scales
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -25,11 +26,10 @@ from ...models.density.model import DensityModel
 from ...models.density.scales import Rescaled, Scales
 from ...models.identity import rounded
 from ...numerics.arrays import Array
+from ...numerics.special import LOG_SQRT_2PI
 from ..mixture import Share
 from ..reference import positive_eigh
-
-_LOG_2PI = float(np.log(2.0 * np.pi))
-_ALIKE = 1e-4  # units of coordinates, relative to each other, whose squares rounding leaves alone
+from .verdict import all_usable
 
 
 class Scouted(NamedTuple):
@@ -48,6 +48,12 @@ class Mode(NamedTuple):
     x: Array
     cov: Array
     logz: float
+
+
+def usable_modes(modes: Sequence[Mode]) -> list[Mode]:
+    """Those whose Gaussians can be drawn from."""
+    fine = all_usable(np.array([mode.cov for mode in modes])) if modes else ()
+    return [mode for mode, its in zip(modes, fine, strict=True) if its]
 
 
 @dataclass(eq=False)
@@ -112,8 +118,10 @@ class DensityReference:
         Of D C D with C of unit diagonal: with C = V s Vᵀ they are those of R Rᵀ, R = D V √s,
         whose singular values are right whatever the units in D.
         """
+        # units of coordinates, relative to each other, whose squares rounding leaves alone
+        much = 1e-4
         sd = np.sqrt(np.diag(self.cov))
-        if sd.min() > _ALIKE * sd.max():
+        if sd.min() > much * sd.max():
             return positive_eigh(self.cov, self.name)
         s, V = positive_eigh(self.cov / sd / sd[:, None], self.name)
         U, root, _ = np.linalg.svd(sd[:, None] * V * np.sqrt(s))
@@ -158,7 +166,7 @@ class DensityReference:
     @cached_property
     def _at_mean(self) -> float:
         """log N(m; m, Σ)."""
-        return -0.5 * float(np.log(self.eigh[0]).sum()) - 0.5 * self.mean.size * _LOG_2PI
+        return -0.5 * float(np.log(self.eigh[0]).sum()) - self.mean.size * LOG_SQRT_2PI
 
     def log_base(self, z: Array) -> Array:
         """log N(y; m, Σ) from z."""

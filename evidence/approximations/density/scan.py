@@ -22,8 +22,6 @@ from ...numerics.arrays import Array
 from ...statistics.resampling import systematic
 from .cloud import Cloud
 
-_CHUNK = 2**12  # points at a time
-
 
 def scan(
     cloud: Cloud, at: int, log_w: Array, rng: np.random.Generator, n: int, most: int,
@@ -53,11 +51,14 @@ def scan(
     return further[best[np.argsort(-value[best], kind="stable")][:most]]
 
 
-def _at_values(cloud: Cloud, points: Array, at: int, values: Array) -> Array:
-    """log p of points once they have been given these values, -inf where it is not a number."""
+def _at_values(
+    cloud: Cloud, points: Array, at: int, values: Array, together: int = 2**12
+) -> Array:  # fmt: skip
+    """log p of points once they have been given these values, -inf where it is not a number; of so
+    many at a time."""
     points[:, at] = values
     parts = []
-    for first in range(0, len(points), _CHUNK):
+    for first in range(0, len(points), together):
         check_interrupt()
-        parts.append(cloud.log_p(points[first : first + _CHUNK]))
+        parts.append(cloud.log_p(points[first : first + together]))
     return np.concatenate(parts)

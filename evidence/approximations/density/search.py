@@ -33,15 +33,14 @@ from .cloud import Cloud, Rebased
 from .halving import halve
 from .modes import climb, costly, further_modes, peaks, starts, wide
 from .policy import NORMAL, Policy
-from .reference import Mode
+from .reference import Mode, usable_modes
 from .scan import scan
-from .verdict import Rough, Verdict, effective, judged, moments, rough, temper, usable
+from .verdict import Rough, Verdict, effective, judged, moments, pooled, rough, temper, usable
 from .walks import walk
 
-_ROUNDING = 1e-9  # of a variance, which makes a covariance definite
 _BETWEEN = np.array([0.15, 0.4, 0.7])  # of the way to one of them
-_COMPARED, _PEAKS = 2**16, 4096  # points whose neighbours are looked up; of the largest excess
-_STEPS, _ARCHIVE = 10, 512  # of a walk at a time; points that give differences
+_PEAKS = 4096  # points of the largest excess
+_STEPS = 10  # of a walk at a time; points that give differences
 
 
 @dataclass
@@ -181,14 +180,11 @@ class Search:
         self._screen()
         return True
 
-    def _widened(self, own: list[Mode]) -> GaussianPrior:
-        weights = np.exp([m.logz - own[0].logz for m in own])
-        weights /= weights.sum()
-        means = np.array([m.x for m in own])
-        mean = weights @ means
-        cov = np.einsum("k,kij->ij", weights, np.array([m.cov for m in own]))
-        cov += (weights[:, None] * (means - mean)).T @ (means - mean)
-        cov = 0.5 * (cov + cov.T) + _ROUNDING * np.diag(np.diag(cov))
+    def _widened(self, own: list[Mode], rounding: float = 1e-9) -> GaussianPrior:
+        """Over all modes together; definite by a part of its variances beyond ``rounding``."""
+        means, covs, logz = map(np.array, zip(*own, strict=True))
+        mean, cov = pooled(np.exp(logz - logz.max()), means, covs)
+        cov = 0.5 * (cov + cov.T) + rounding * np.diag(np.diag(cov))
         return GaussianPrior(mean, self.policy.reach**2 * cov)
 
     def stand_in(self, prior: GaussianPrior) -> None:
@@ -200,7 +196,7 @@ class Search:
 
     def _counting(self) -> list[Mode]:
         """Modes that count, and whose Gaussians can be drawn from."""
-        own = [mode for mode in self.modes or () if usable(mode.cov)]
+        own = usable_modes(self.modes or ())
         return [mode for mode in own if mode.logz > own[0].logz - self.policy.counts]
 
     @property
@@ -247,7 +243,7 @@ class Search:
                 return
             more = int(n * (1.0 + policy.growth * k))
             self._round(int(min(more, max(self.allowed.left * policy.part, 16))))
-            if self._hopeless:
+            if self._stalled and max(self.shares) < self.policy.least:  # hopeless
                 return
             if not self.good:
                 self._move()
@@ -294,10 +290,6 @@ class Search:
         last = self.policy.stalled
         early, late = self.shares[:-last], self.shares[-last:]
         return bool(early) and max(late) <= max(early)
-
-    @property
-    def _hopeless(self) -> bool:
-        return self._stalled and max(self.shares) < self.policy.least
 
     @property
     def _baffled(self) -> bool:
@@ -372,7 +364,7 @@ class Search:
         log_z, known = -np.inf, np.full(log_p.shape, -np.inf)
         if self.blend is not None:
             known, log_z = self.blend.log_own(z), self.verdict.logz
-        own = [mode for mode in self.modes or () if usable(mode.cov)]
+        own = usable_modes(self.modes or ())
         if own and self.model.prior is not None:
             total = float(logsumexp([m.logz for m in own]))
             weights = np.exp([m.logz - total for m in own])
@@ -400,10 +392,13 @@ class Search:
         first = self._valleys(which, z, log_p, far, high) if self._parting else self._open[:0]
         far = far[peaks(z[far], excess[far], self.rng)]
         tops = np.unique(np.append(high[: 3 * policy.climbs], far[: 3 * policy.climbs]))
-        for one in dict.fromkeys([*first, *tops[np.argsort(-log_p[tops], kind="stable")]]):
+        order = np.array([*first, *tops[np.argsort(-log_p[tops], kind="stable")]], dtype=np.intp)
+        order = order[np.sort(np.unique(order, return_index=True)[1])]
+        beyond = np.ones(order.size, dtype=bool)
+        for k, one in enumerate(order):
             if self._fruitless >= policy.fruitless or climbed >= 2 * policy.climbs:
                 break
-            if not self._beyond(z[[one]], log_p[[one]])[0] > -np.inf:
+            if not beyond[k]:
                 continue
             if policy.patience is not None and not self._apart(z[[one]])[0]:
                 self.slopes += 1
@@ -419,6 +414,7 @@ class Search:
                 if counts:
                     self._include([found])
                 grown |= counts and self.blend is not None
+                beyond = self._beyond(z[order], log_p[order]) > -np.inf
         return grown
 
     def _climb_from_afar(self) -> None:
@@ -470,9 +466,9 @@ class Search:
         modal = at_points(self.model, equal, means, covs, self.policy, self.blend.chart)
         self.blend = self.blend.with_more(equal, modal.means, modal.covs)
 
-    def _unknown(self) -> tuple[Indices, Array, Array, Array]:
+    def _unknown(self, compared: int = 2**16) -> tuple[Indices, Array, Array, Array]:
         """Points beyond what is known, their log p and its excess: among new points, and those
-        that were beyond before and stood out."""
+        that were beyond before and stood out. Of the highest so many are ``compared``."""
         cloud = self.cloud
         some = np.append(self._open, np.arange(self._known, cloud.log_l.size))
         z, log_p = cloud.z[some], cloud.log_l[some]
@@ -480,7 +476,7 @@ class Search:
             log_p = log_p + cloud.log_prior(z)
         excess = self._beyond(z, log_p)
         clear = np.flatnonzero(excess > -np.inf)
-        high = clear[np.argsort(-log_p[clear], kind="stable")][:_COMPARED]
+        high = clear[np.argsort(-log_p[clear], kind="stable")][:compared]
         far = clear[np.argsort(-excess[clear], kind="stable")][:_PEAKS]
         clear = np.unique(np.append(high, far))
         self._open, self._known = some[clear], cloud.log_l.size
@@ -521,13 +517,14 @@ class Search:
     def _log_prob(self, z: Array) -> Array:
         return self.model.log_likelihood(placed(self.model, z)) + self.cloud.log_prior(z)
 
-    def _walk(self) -> bool:
-        """Whether walks from weighted draws stay where the proposal reaches; else it is moved."""
+    def _walk(self, kept: int = 512) -> bool:
+        """Whether walks from weighted draws stay where the proposal reaches; else it is moved.
+        Differences of points ``kept`` are their steps."""
         assert self.blend is not None
         policy, walkers = self.policy, self.policy.walks(self.model)
         z, log_p, log_w = self.posterior()
         w = np.exp(log_w)
-        archive = z[systematic(w, self.rng, _ARCHIVE)]
+        archive = z[systematic(w, self.rng, kept)]
         chosen = self.rng.permutation(systematic(w, self.rng, walkers))
         at = z[chosen], log_p[chosen]
         kinds = None

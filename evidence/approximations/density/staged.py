@@ -25,17 +25,16 @@ from ...execution.meter import Allowance, Meter, current, metered
 from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
 from ...numerics.arrays import Array, Flags
+from ...numerics.special import LOG_SQRT_2PI
 from .blend import Blend, placed
 from .conditional import ConditionalLaplace, telling
 from .policy import FRUGAL
 from .search import Search
 from .verdict import Verdict, judged
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
 _MARGINAL = replace(
     FRUGAL, level=(2048, 2048, 2048), very_even=0.8
 )  # of parents: each draw is dear
-_FAR = 1.4 ** np.arange(16)  # up to 155 sd of the bulk away
 TRIAL = 1024  # draws that say what it is worth
 
 
@@ -66,7 +65,7 @@ class Staged:
             away = np.linalg.solve(np.swapaxes(L, 1, 2), u[some, :, None])[..., 0]
             x[some, self.inner.children] += away
             log_w[some] = -np.log(np.einsum("mii->mi", L)).sum(axis=1)
-        log_w += 0.5 * (u * u).sum(axis=1) + 0.5 * u.shape[1] * _LOG_2PI - self.outer.log(P)
+        log_w += 0.5 * (u * u).sum(axis=1) + u.shape[1] * LOG_SQRT_2PI - self.outer.log(P)
         with np.errstate(invalid="ignore"):
             log_w += self.model.log_prob(x)
         return x, np.where(np.isnan(log_w), -np.inf, log_w)
@@ -78,7 +77,7 @@ class Staged:
             given = self.inner.at(x[some][:, self.inner.parents])
             away = x[some][:, self.inner.children] - given.x[:, self.inner.children]
             z = np.einsum("mji,mj->mi", given.root, away)
-            out[some] += 0.5 * (z * z).sum(axis=1) + 0.5 * z.shape[1] * _LOG_2PI
+            out[some] += 0.5 * (z * z).sum(axis=1) + z.shape[1] * LOG_SQRT_2PI
             out[some] -= np.log(np.einsum("mii->mi", given.root)).sum(axis=1)
         return out
 
@@ -210,7 +209,8 @@ def _along(
 ) -> tuple[Array, Flags]:
     """Parents on lines through n draws, one along each, (lines, parents, points, parents), and up
     to where p̂ first falls by so many nats, on either side."""
-    away, middle = np.concatenate([-_FAR[::-1], [0.0], _FAR]), len(_FAR)
+    far = 1.4 ** np.arange(16)  # up to 155 sd of the bulk away
+    away, middle = np.concatenate([-far[::-1], [0.0], far]), len(far)
     through = draws[np.linspace(0, len(draws) - 1, n).round().astype(int)][:, inner.parents]
     steps = away[:, None] * np.diag(inner.spread)[:, None]
     lines = through[:, None, None] + steps

@@ -79,6 +79,14 @@ def all_usable(covs: Array) -> Flags:
     return np.asarray(fine & (s[:, 0] > 1e-13 * s[:, -1]))
 
 
+def pooled(weights: Array, means: Array, covs: Array) -> tuple[Array, Array]:
+    """Mean and covariance of a mixture, whose weights need not add up to one."""
+    weights = weights / weights.sum()
+    mean = weights @ means
+    cov = np.einsum("k,kij->ij", weights, covs)
+    return mean, cov + (weights[:, None] * (means - mean)).T @ (means - mean)
+
+
 def moments(x: Array, w: Array, enough: float) -> tuple[Array, Array]:
     """Mean and covariance of weighted draws."""
     d = x.shape[1]
