@@ -32,8 +32,7 @@ from .importance import fair_share
 from .smc import run_plan, smc
 from .weighted import run_guided, run_stepped, try_guide
 
-_SCOUTED = 200  # seeds of scouts, and of components, are children from here on
-_COMPONENT = 300
+_SCOUTED = 200  # seeds of scouts are children from here on; of components from 300
 _UNSEEN = 0.02  # of an error bar: the part of it that nobody sees
 _RARE = 0.1  # of Z: what is rarer need not be known better
 _MATTERS = math.exp(STRANGE)
@@ -107,7 +106,7 @@ def _lightly(part: Problem, particles: int = 64, islands: int = 16) -> Problem:
 
 def _alone(problem: Problem, component: object, c: int) -> Problem:
     """The problem of one component's share."""
-    checkpoint, seed = problem.checkpoint.part(f"component {c}"), problem.child(_COMPONENT + c)
+    checkpoint, seed = problem.checkpoint.part(f"component {c}"), problem.child(300 + c)
     return replace(problem, reference=component, seed=seed, checkpoint=checkpoint, _path=None)
 
 

@@ -28,7 +28,6 @@ from .doubts import Doubt, widen
 from .mixture import over_components
 from .registry import METHODS
 
-_SLACK, _FAR = 1e-6, 5.0  # above zero, and in standard errors, at which a log Z cannot be
 _REFERRED = ("ep", "fitted", "gaussian", "mixture", "prior")  # references whose doubts are told
 _OVER = ("no-estimate", "approximation-only")  # warnings where there is a better answer since
 _ALONE = ("exact", "orthant", "sequential")  # methods that do not rest on a reference
@@ -164,10 +163,11 @@ class Referee:
         return name, self.fits[name].logz, math.nan
 
 
-def refuse(outcome: Outcome, highest: float, model: Any) -> None:
-    """NaN and a warning for numbers that no log Z can be."""
+def refuse(outcome: Outcome, highest: float, model: Any, errors: float = 5.0) -> None:
+    """NaN and a warning for numbers that no log Z can be: ``errors`` standard errors, and
+    rounding, above its highest value."""
     se = 0.0 if math.isnan(outcome.logz_se) else outcome.logz_se
-    if outcome.logz > highest + _SLACK + _FAR * se:
+    if outcome.logz > highest + 1e-6 + errors * se:
         what = f"log Z = {outcome.logz:.6g} of data whose log likelihood is {highest:.6g} at most"
     elif math.isinf(outcome.logz) or math.isinf(outcome.logz_se):
         what = f"log Z = {outcome.logz} ± {outcome.logz_se}"

@@ -30,20 +30,18 @@ from .base import FIRST, MARGIN, SURE, Outcome, Problem, outcome_of_islands, war
 from .doubts import Doubt
 from .smc import Seen, choose_particles
 
-_MARGINALS, _NEWTON = 6000, 3  # what a proposal takes: marginals of parents, Hessians of each
-_PER_MOVE = 4  # evaluations of a particle
 
-
-def try_stages(problem: Problem, plan: Plan, name: str) -> Staged | None:
+def try_stages(problem: Problem, plan: Plan, name: str, per_move: int = 4) -> Staged | None:
     """A proposal in two stages, where there is one and its cost is in proportion to the rest.
 
-    ``name`` is that of the plan, whose pilot saw the posterior's bulk.
+    ``name`` is that of the plan, whose pilot saw the posterior's bulk; a particle's move takes
+    about ``per_move`` evaluations.
     """
     seen = problem.checkpoint.get(f"{name}, seen", Seen)
     # a component's share is not the posterior; one temperature says that the reference has it all
     if seen is None or problem.reference.share is not None or plan.betas.size == 1:
         return None
-    climb = int(plan.n_moves.sum()) * FIRST * choose_particles(problem, plan) * _PER_MOVE
+    climb = int(plan.n_moves.sum()) * FIRST * choose_particles(problem, plan) * per_move
     return _fitted(problem, seen.x, climb, name)
 
 
@@ -105,11 +103,12 @@ class Spent(NamedTuple):
 
 def _fitted(
     problem: Problem, x: Array, planned: int, name: str, most: int | None = None, dearer: int = 4,
-    of_bad: int = 20, part: float = NORMAL.part,
+    of_bad: int = 20, part: float = NORMAL.part, marginals: int = 6000, newton: int = 3,
 ) -> Staged | None:  # fmt: skip
     """The proposal, unless it costs far more than all that was spent and is ``planned``: ``most``
     times as much where that is given; else four times, with a bad reference twenty, and twice as
-    many of them where evaluations come in batches; or more than a ``part`` of what is left."""
+    many of them where evaluations come in batches; or more than a ``part`` of what is left. It
+    costs the Hessians of so many ``marginals`` of parents, ``newton`` of each."""
     model = problem.model
     if not problem.free or model.n < 2:
         return None
@@ -118,7 +117,7 @@ def _fitted(
     clock = problem.clock
     spent = problem.once(f"{name}, spent", Spent, lambda: Spent(sum(clock.meter.counts.values())))
     done = 0 if spent is None else spent.evaluations
-    cost = _MARGINALS * _NEWTON * hessian
+    cost = marginals * newton * hessian
     if most is None:
         most = NORMAL.scaled(model, of_bad if problem.reference.warnings else dearer)
     if cost > most * (done + planned) or cost > part * clock.meter.left:

@@ -24,20 +24,25 @@ from .jit import jit, light_jit
 _ITEM = 8  # bytes of a float64
 
 
+def signature(capsule: object) -> bytes:
+    """Of a routine in C; all that they take are addresses."""
+    get_name = ctypes.pythonapi.PyCapsule_GetName
+    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    return bytes(get_name(capsule))
+
+
 def address(module: ModuleType, name: str) -> int:
     """Of a routine of ``scipy.linalg.cython_blas`` or ``cython_lapack``."""
     capsule = module.__pyx_capi__[name]
-    get_name = ctypes.pythonapi.PyCapsule_GetName
-    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype = ctypes.c_void_p
     get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    return int(get_pointer(capsule, get_name(capsule)))
+    return int(get_pointer(capsule, signature(capsule)))
 
 
-def _bind(module: ModuleType, name: str, n_arguments: int) -> Any:
-    """A function of ``n_arguments`` addresses."""
-    found = address(module, name)
+def bind(module: ModuleType, name: str) -> Any:
+    """A function of addresses, as many as the routine takes."""
+    found, n_arguments = address(module, name), signature(module.__pyx_capi__[name]).count(b"*")
     if numba.config.DISABLE_JIT:
         routine = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(found)
         return lambda *arguments: routine(*map(int, arguments))
@@ -46,13 +51,13 @@ def _bind(module: ModuleType, name: str, n_arguments: int) -> Any:
     return types.ExternalFunction(symbol, types.void(*[types.intp] * n_arguments))
 
 
-_dpotrf = _bind(cython_lapack, "dpotrf", 5)
-_dtrtri = _bind(cython_lapack, "dtrtri", 6)
-_dtrmm = _bind(cython_blas, "dtrmm", 11)
-_dsyrk = _bind(cython_blas, "dsyrk", 10)
-_dtrsv = _bind(cython_blas, "dtrsv", 8)
-_dcopy = _bind(cython_blas, "dcopy", 5)
-_dsymv = _bind(cython_blas, "dsymv", 10)
+_dpotrf = bind(cython_lapack, "dpotrf")
+_dtrtri = bind(cython_lapack, "dtrtri")
+_dtrmm = bind(cython_blas, "dtrmm")
+_dsyrk = bind(cython_blas, "dsyrk")
+_dtrsv = bind(cython_blas, "dtrsv")
+_dcopy = bind(cython_blas, "dcopy")
+_dsymv = bind(cython_blas, "dsymv")
 
 
 @light_jit

@@ -21,14 +21,9 @@ from .arrays import Array
 from .jit import vector_loop
 from .special import log, polynomial
 
-_HALF_PI = 0.5 * math.pi
-_ROUND = 1.5 * 2.0**52  # x + _ROUND - _ROUND is x rounded
-
-
 LANES = 32
 _MANY = 64 * LANES  # numbers that are worth the seeding of lanes
 _BLOCK = 16 * LANES  # uniforms that stay in the first cache until they are used
-_EXPONENT = np.uint64(0x3FF0 << 48)  # of doubles in [1, 2)
 _12, _17, _19, _23, _41, _45 = (np.uint64(k) for k in (12, 17, 19, 23, 41, 45))
 
 
@@ -74,6 +69,7 @@ def fill_normals(lanes, first, second):
 @vector_loop
 def fill_uniforms(lanes, out):
     """Multiples of 2⁻⁵² in [0, 1), from lanes of xoshiro256++ by turns; as many as for normals."""
+    exponent = np.uint64(0x3FF0 << 48)  # of doubles in [1, 2)
     s0, s1, s2, s3 = lanes[0], lanes[1], lanes[2], lanes[3]
     for start in range(0, out.size, LANES):
         for j in range(LANES):
@@ -84,7 +80,7 @@ def fill_uniforms(lanes, out):
             d ^= b
             s0[j], s1[j], s2[j] = a ^ d, b ^ c, c ^ (b << _17)
             s3[j] = (d << _45) | (d >> _19)
-            out[start + j] = np.uint64((bits >> _12) | _EXPONENT).view(np.float64) - 1.0
+            out[start + j] = np.uint64((bits >> _12) | exponent).view(np.float64) - 1.0
 
 
 @vector_loop
@@ -94,6 +90,7 @@ def _box_muller(u, v):
     Quarter turns are counted off the angle; sine and cosine of the rest, in ±π/4, have the
     polynomials of fdlibm.
     """
+    magic = 1.5 * 2.0**52  # x + magic - magic is x rounded
     of_sine = (
         1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
         -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01,
@@ -106,8 +103,8 @@ def _box_muller(u, v):
         w = 1.0 - u[i]
         radius = math.sqrt(-2.0 * log(w, w - 1.0))
         turn = 4.0 * v[i]
-        quarter = (turn + _ROUND) - _ROUND
-        x = (turn - quarter) * _HALF_PI
+        quarter = (turn + magic) - magic
+        x = (turn - quarter) * (0.5 * math.pi)
         q = x * x
         sine = x + x * q * polynomial(q, of_sine)
         cosine = 1.0 - 0.5 * q + q * q * polynomial(q, of_cosine)

@@ -16,15 +16,11 @@ from .jit import jit, vector_loop
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SQRT_HALF = math.sqrt(0.5)
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
-
 _LOG2_E = 1.0 / math.log(2.0)
+
 _LN2_HIGH = 6.93147180369123816490e-01  # 33 bits: its product with an exponent is exact
 _LN2_LOW = 1.90821492927058770002e-10
-_ROUND = 1.5 * 2.0**52  # x + _ROUND holds round(x) in its last bits
-_MANTISSA = 2**52 - 1
 _LARGEST = sys.float_info.max
-_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
-_HALF_DOUBLE = -(2**27)  # a mask that keeps 26 bits of a mantissa
 
 
 @vector_loop
@@ -127,6 +123,7 @@ def exp_parts(x, low):
     ``r`` is in ±(ln 2)/2 and ``t = exp(r) - 1 - r``, to 4e-16 relative. Above 709.78 the
     product overflows to infinity; below -708.05 ``h`` is zero: there are no subnormal results.
     """
+    magic = 1.5 * 2.0**52  # x + magic holds round(x) in its last bits
     exp_even = (
         2.0914717341716378e-09, 2.755727357010214e-07, 2.4801587325605324e-05,
         0.001388888888888373, 0.04166666666666667, 0.5,
@@ -137,8 +134,8 @@ def exp_parts(x, low):
     )  # fmt: skip
     x = -708.5 if x < -708.5 else x
     x = 710.0 if x > 710.0 else x
-    shifted = x * _LOG2_E + _ROUND
-    k = shifted - _ROUND
+    shifted = x * _LOG2_E + magic
+    k = shifted - magic
     h = np.int64((np.float64(shifted).view(np.int64) + 1022) << 52).view(np.float64)
     r = ((x - k * _LN2_HIGH) - k * _LN2_LOW) + low
     q = r * r
@@ -160,9 +157,11 @@ def log(u, f):
     for f ≥ -½. With u = 2^k m, m in [√½, √2] and s = (m - 1)/(m + 1), log m = 2 atanh(s); the
     polynomial is that of fdlibm.
     """
-    bits = np.float64(u).view(np.int64) - _SQRT_HALF_BITS
+    sqrt_half_bits = 0x3FE6A09E667F3BCD
+    mantissa = 2**52 - 1
+    bits = np.float64(u).view(np.int64) - sqrt_half_bits
     k = np.float64(bits >> 52)
-    m = np.int64((bits & _MANTISSA) + _SQRT_HALF_BITS).view(np.float64)
+    m = np.int64((bits & mantissa) + sqrt_half_bits).view(np.float64)
     f = m - 1.0 if abs(u - m) > 0.0 else f
     s = f / (2.0 + f)
     z = s * s
@@ -183,6 +182,7 @@ def log_ndtr_slopes(z, value, slope):
     The fast form of :func:`log_ndtr_derivatives` at order 1. Above 37.6 both are zero; ``z`` is
     left clipped there.
     """
+    half_double = -(2**27)  # a mask that keeps 26 bits of a mantissa
     n = z.size
     for i in range(n):
         z[i] = 40.0 if z[i] > 40.0 else z[i]
@@ -192,7 +192,7 @@ def log_ndtr_slopes(z, value, slope):
         lower, half = z[i] <= 0.0, 0.5 * value[i]
         x = z[i] if z[i] > 0.0 else 0.0
         # z² in two parts: far out, its rounding would be most of the error of exp(-z²/2)
-        head = np.int64(np.float64(x).view(np.int64) & _HALF_DOUBLE).view(np.float64)
+        head = np.int64(np.float64(x).view(np.int64) & half_double).view(np.float64)
         h, r, t = exp_parts(-0.5 * head * head, -0.5 * (x - head) * (x + head))
         e = 2.0 * (h + h * (r + t))
         value[i] = half if lower else -e * half

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from ..models.density.model import DensityModel
     from ..moves.hamiltonian.trajectories import Trajectory
 
-_GRID = 161
-_LARGE = 10.0  # nats: errors beyond this need a logarithmic axis
-
 
 def _check(model: DensityModel) -> None:
     check_drawn("model", model, "a DensityModel", "log_prob", "names", "metric")
@@ -53,14 +50,15 @@ def plot_density(
     >>> model = ev.examples.banana().model
     >>> ax = ev.plots.plot_density(model, plt.figure().gca(), across=(-20, 20), up=(-15, 10))
     """
+    grid = 161
     _check(model)
     (left, right), (low, high) = array("across", across, (2,)), array("up", up, (2,))
     ax = axes_of(ax)
     if len(model.names) != 2:
         raise InputError(f"model must have two parameters, got {len(model.names)}")
-    x, y = np.linspace(left, right, _GRID), np.linspace(low, high, _GRID)
+    x, y = np.linspace(left, right, grid), np.linspace(low, high, grid)
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    log_p = np.asarray(model.log_prob(points)).reshape(_GRID, _GRID)
+    log_p = np.asarray(model.log_prob(points)).reshape(grid, grid)
     top = float(np.nanmax(log_p))
     levels = top - np.unique(array("drops", drops, ("n",)))[::-1]
     ax.contour(x, y, log_p, levels=levels, colors="0.7", linewidths=0.8, linestyles="solid")
@@ -114,6 +112,7 @@ def plot_energy_error(
     label, style, color : str
         For the legend, and as Matplotlib's.
     """
+    large = 10.0  # nats: errors beyond this need a logarithmic axis
     _check_way(way)
     ax = axes_of(ax)
     ax.plot(
@@ -121,7 +120,7 @@ def plot_energy_error(
         label=label,
     )  # fmt: skip
     ax.axhline(0.0, color="0.6", lw=0.8, zorder=0)
-    if np.nanmax(np.abs(way.energy_error)) > _LARGE:
+    if np.nanmax(np.abs(way.energy_error)) > large:
         ax.set_yscale("symlog", linthresh=1.0)
     ax.set(xlabel="leapfrog step", ylabel="energy error (nats)", title="Error of the Hamiltonian")
     return whole_ticks(ax)

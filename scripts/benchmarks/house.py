@@ -10,7 +10,7 @@ under TYPE_CHECKING are none, nor are those of the package's own ``__init__``). 
 each other are a *circle*; the longest *chain* counts rooms along arrows, every room of a circle
 that it passes. *Lines* hold code: neither blank, nor comment, nor docstring. *Loops* are circles
 of files that import each other at their tops; *long* functions have more than 60 lines of code;
-*numbers* are those that modules give names to; *any* and *kinds* count arguments and results of
+*numbers* are names that modules give to some; *any* and *kinds* count arguments and results of
 type Any, and places that ask what kind of model they were given; *search* is the lines of what
 finds the mass of a density and decides how it is integrated, *fields* are those of its policy.
 
@@ -47,8 +47,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parents[2] / "evidence"
 #: what no commit may exceed; lowered with what it counts
 BARS = {
-    "children": 22, "chain": 13, "circles": 0, "arrows": 115, "lines": 41_900,
-    "loops": 0, "long": 0, "numbers": 489, "any": 88, "kinds": 15, "search": 2940, "fields": 60,
+    "children": 22, "chain": 13, "circles": 0, "arrows": 115, "lines": 41_899,
+    "loops": 0, "long": 0, "numbers": 250, "any": 88, "kinds": 15, "search": 2935, "fields": 60,
 }  # fmt: skip
 #: what is counted as the search of densities
 SEARCH = ("approximations.density", "methods.density", "methods.referee", "methods.mixture")
@@ -213,14 +213,16 @@ def long_functions(package: Path) -> list[str]:
 
 
 def numbers(file: Path) -> int:
-    """Numbers that a module gives names to, those within tuples, lists and tables too."""
+    """Names that a module gives to numbers, and to tuples, lists and tables of some."""
     found = 0
     for statement in ast.parse(file.read_text()).body:
         if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
-            found += sum(
-                isinstance(node, ast.Constant) and type(node.value) in (int, float)
-                for node in ast.walk(statement.value)
-            )
+            kinds = {
+                type(n.value) for n in ast.walk(statement.value) if isinstance(n, ast.Constant)
+            }
+            first = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+            names = len(first.elts) if isinstance(first, ast.Tuple) else 1
+            found += names if kinds & {int, float} else 0
     return found
 
 

@@ -36,8 +36,6 @@ from ...paths.coordinates import Frame
 from ...paths.gp import THIN, Path, thin_tilt_and_slope
 from ..base import Array, Beta, GradientMove, Info, Proposed, Rng, Slope, per_row
 
-_STRETCH = 64  # steps of a few rows in one compiled call
-
 
 class Coefficients(NamedTuple):
     """2λ₁/δ, λ₁, √λ₂ and (δ + 2γ)/(δ + 4γ) for every coordinate."""
@@ -152,7 +150,8 @@ class MGrad(GradientMove):
         return a, (pull, push, weigh)
 
     def stretch(self, path: TemperedPath, rows: int) -> int:
-        return _STRETCH if self.stretches and path.compiled and rows <= THIN else 1
+        # steps of a few rows in one compiled call
+        return 64 if self.stretches and path.compiled and rows <= THIN else 1
 
     def run(
         self, rng: Rng, path: TemperedPath, beta: Beta, state: Slope, steps: int, every: int

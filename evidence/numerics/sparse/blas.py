@@ -9,12 +9,12 @@ from __future__ import annotations
 from scipy.linalg import cython_blas, cython_lapack
 
 from ..jit import jit
-from ..lapack import _bind
+from ..lapack import bind
 
-_dpotri = _bind(cython_lapack, "dpotri", 5)
-_dtrsm = _bind(cython_blas, "dtrsm", 11)
-_dsymm = _bind(cython_blas, "dsymm", 12)
-_dgemm = _bind(cython_blas, "dgemm", 13)
+_dpotri = bind(cython_lapack, "dpotri")
+_dtrsm = bind(cython_blas, "dtrsm")
+_dsymm = bind(cython_blas, "dsymm")
+_dgemm = bind(cython_blas, "dgemm")
 
 
 @jit

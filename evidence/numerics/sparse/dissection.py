@@ -16,7 +16,6 @@ import numpy as np
 from ..copies import copy
 from ..jit import jit
 
-_LEAF = 20  # vertices that are not divided further
 _LOW, _HIGH, _CUT = 0, 1, 2  # below the separator, above it, in it
 
 
@@ -202,14 +201,15 @@ def _undo(indptr, indices, side, near, held, history, sizes, moves, paid):
 @jit
 def dissect(indptr, indices):
     """The order: halves first, their separator last, and so on inside the halves."""
+    leaf = 20  # vertices that are not divided further
     n = indptr.size - 1
     order, part, level = np.arange(n), np.ones(n, np.int64), np.zeros(n, np.int64)
     queue, cut, held = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n, np.int64)
     side, history = np.zeros(n, np.int64), np.empty(4 * n + 100, np.int64)
     near, far = np.zeros((3, n), np.int64), np.zeros((n, 4), np.int64)
     count = np.empty((4, 4 * n + 2, 2), np.int64)
-    stack, top, label = np.empty((n // _LEAF + 3, 2), np.int64), 0, 1
-    stack[0, 0], stack[0, 1] = 0, n if n > _LEAF else 0
+    stack, top, label = np.empty((n // leaf + 3, 2), np.int64), 0, 1
+    stack[0, 0], stack[0, 1] = 0, n if n > leaf else 0
     while top >= 0:
         low, high = stack[top]
         top, label = top - 1, label + 1
@@ -224,7 +224,7 @@ def dissect(indptr, indices):
                     reached, _ = _search(indptr, indices, part, label, v, queue, level)
                     copy(queue[:reached], order[low:])
                     part[queue[:reached]] = 0
-                    if reached > _LEAF:
+                    if reached > leaf:
                         top += 1
                         stack[top, 0], stack[top, 1] = low, low + reached
                     low += reached
@@ -239,7 +239,7 @@ def dissect(indptr, indices):
                     if side[v] == which:
                         order[low] = v
                         low += 1
-                if which < _CUT and low - begin > _LEAF:
+                if which < _CUT and low - begin > leaf:
                     top += 1
                     stack[top, 0], stack[top, 1] = begin, low
     return order
