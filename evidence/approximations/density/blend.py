@@ -95,9 +95,9 @@ class Blend:
         """log πₖ N(z; mₖ, Σₖ) in the chart, without copies; (M, K)."""
         return self._at_means - 0.5 * self.squares(z)
 
-    def log_own(self, z: Array) -> Array:
-        """log of the Gaussians' sum, without copies and prior; (M,)."""
-        return self._folded(lambda y: self._log_sum(y, ((1.0, 1.0),)) + _half(y), z) - _half(z)
+    def log_own(self, z: Array, copies: tuple[tuple[float, float], ...] = ((1.0, 1.0),)) -> Array:
+        """log of the Gaussians' sum, with no copies but those given, without the prior; (M,)."""
+        return self._folded(lambda y: self._log_sum(y, copies) + _half(y), z) - _half(z)
 
     def _log_sum(
         self, z: Array, copies: tuple[tuple[float, float], ...], together: int = 2**16

@@ -275,6 +275,23 @@ def test_what_halving_left_open_goes_with_a_proposal():
     assert drawn_from(Found(search, (), ())).scouted is None
 
 
+def test_slopes_far_down_are_a_gaussian_s_whose_variance_is_nearly_right():
+    """Of a normal density in 16 dimensions halving sees the slopes, a fit is a little small."""
+    d, sd = 16, 0.05
+    model = ev.DensityModel(
+        lambda x: -0.5 * np.sum(x * x, axis=1) / sd**2, d, prior=ev.GaussianPrior(np.zeros(d)),
+        vectorized=True,
+    )  # fmt: skip
+    search = halved(model, halved_in_batches=25_000)
+    assert search.missing > -np.inf
+    v = 0.92 / (1.0 + sd**-2)
+    search.blend = Blend(model, np.ones(1), np.zeros((1, d)), v * np.eye(d)[None])
+    search._round(4000)
+    small, wide = (drawn_from(Found(search, (), ()), wider).scouted for wider in (1.0, 1.5))
+    assert small.missing - search.verdict.logz > 1.0  # an error bar of more than a nat
+    assert wide.missing - search.verdict.logz < -7.0  # and of less than .001
+
+
 def test_regions_of_the_resolution_are_met_with_95_percent():
     """Of 4000 searches for a region of that mass between 94 and 96 % meet it: 2.9 sd."""
     n = 200
