@@ -10,7 +10,7 @@ under TYPE_CHECKING are none, nor are those of the package's own ``__init__``). 
 each other are a *circle*; the longest *chain* counts rooms along arrows, every room of a circle
 that it passes. *Lines* hold code: neither blank, nor comment, nor docstring. *Loops* are circles
 of files that import each other at their tops; *long* functions have more than 60 lines of code;
-*numbers* are names that modules give to some; *any* and *kinds* count arguments and results of
+*numbers* are what modules name at their tops; *any* and *kinds* count arguments and results of
 type Any, and places that ask what kind of model they were given; *search* is the lines of what
 finds the mass of a density and decides how it is integrated, *fields* are those of its policy.
 
@@ -47,8 +47,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parents[2] / "evidence"
 #: what no commit may exceed; lowered with what it counts
 BARS = {
-    "children": 22, "chain": 13, "circles": 0, "arrows": 115, "lines": 41_899,
-    "loops": 0, "long": 0, "numbers": 250, "any": 88, "kinds": 15, "search": 2935, "fields": 60,
+    "children": 22, "chain": 13, "circles": 0, "arrows": 115, "lines": 41_898,
+    "loops": 0, "long": 0, "numbers": 250, "any": 88, "kinds": 15, "search": 2934, "fields": 60,
 }  # fmt: skip
 #: what is counted as the search of densities
 SEARCH = ("approximations.density", "methods.density", "methods.referee", "methods.mixture")

@@ -58,9 +58,8 @@ class Cloud:
         try:
             while self.screened < enough or self._hidden(values):
                 check_interrupt()
-                more = (
-                    min(together, enough - self.screened) if self.screened < enough else together
-                )
+                left = enough - self.screened
+                more = min(together, left) if left > 0 else together
                 z = rng.standard_normal((more, self.model.n))
                 values.append(self._log_l(z))
                 parts.append(z)

@@ -40,7 +40,7 @@ from .walks import walk
 
 _BETWEEN = np.array([0.15, 0.4, 0.7])  # of the way to one of them
 _PEAKS = 4096  # points of the largest excess
-_STEPS = 10  # of a walk at a time; points that give differences
+_STEPS = 10  # of a walk at a time
 
 
 @dataclass
