@@ -50,21 +50,11 @@ class SoFar(NamedTuple):
 
 
 def run_chains(
-    path: TemperedPath,
-    move: Move,
-    rng: np.random.Generator,
-    clock: Clock,
-    advance: Callable[[int], Any] = lambda steps: None,
-    checkpoint: Checkpoint | None = None,
-    jumps: Jumps | None = None,
-    initial: Array | None = None,
-    *,
-    beta: float,
-    chains: int,
-    tune: int,
-    draws: int,
-    thin: int,
-) -> Chains:
+    path: TemperedPath, move: Move, rng: np.random.Generator, clock: Clock,
+    advance: Callable[[int], Any] = lambda steps: None, checkpoint: Checkpoint | None = None,
+    jumps: Jumps | None = None, initial: Array | None = None, *, beta: float, chains: int,
+    tune: int, draws: int, thin: int,
+) -> Chains:  # fmt: skip
     """Tune for ``tune`` steps, then record every ``thin``-th of ``thin · draws`` steps.
 
     The step size adapts while tuning and is fixed afterwards, so what is recorded is a Markov

@@ -120,16 +120,10 @@ class SparsePrior(Prior):
     design: csr_array
 
     def __init__(
-        self,
-        latent_mean: Array,
-        numbers: Array,
-        design: csr_array,
-        offset: Array,
-        pattern: Pattern,
-        constraints: tuple[Array, Array] | None = None,
-        null: Array | None = None,
-        factor: Factor | None = None,
-    ) -> None:
+        self, latent_mean: Array, numbers: Array, design: csr_array, offset: Array,
+        pattern: Pattern, constraints: tuple[Array, Array] | None = None,
+        null: Array | None = None, factor: Factor | None = None,
+    ) -> None:  # fmt: skip
         """``numbers`` are those of Q in the storage of ``pattern``; its factor may be known."""
         self.design, self.offset, self.pattern = design, offset, pattern
         self.C = np.zeros((0, latent_mean.size)) if constraints is None else constraints[0]

@@ -67,13 +67,9 @@ def plot_density(
 
 
 def plot_trajectory(
-    way: Trajectory,
-    ax: Axes | None = None,
-    *,
-    label: str = "",
-    style: str = "o-",
+    way: Trajectory, ax: Axes | None = None, *, label: str = "", style: str = "o-",
     color: str = INK,
-) -> Axes:
+) -> Axes:  # fmt: skip
     """A trajectory of :func:`evidence.moves.trajectory`, from a cross to a larger marker.
 
     Parameters
@@ -96,13 +92,9 @@ def plot_trajectory(
 
 
 def plot_energy_error(
-    way: Trajectory,
-    ax: Axes | None = None,
-    *,
-    label: str = "",
-    style: str = "o-",
+    way: Trajectory, ax: Axes | None = None, *, label: str = "", style: str = "o-",
     color: str = INK,
-) -> Axes:
+) -> Axes:  # fmt: skip
     """How far H is off along a trajectory, logarithmic where that is more than 10 nats.
 
     Parameters

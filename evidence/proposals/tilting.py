@@ -63,16 +63,11 @@ class OrthantEstimate:
 
 @hinted
 def log_orthant(
-    cov: ArrayLike,
-    signs: ArrayLike,
-    mean: ArrayLike | None = None,
-    *,
-    n_draws: int = 10_000,
-    target_se: float | None = None,
-    max_seconds: float | None = None,
+    cov: ArrayLike, signs: ArrayLike, mean: ArrayLike | None = None, *, n_draws: int = 10_000,
+    target_se: float | None = None, max_seconds: float | None = None,
     random_seed: np.random.Generator | int | None = None,
     progress: Callable[[int, float, float], None] | None = None,
-) -> OrthantEstimate:
+) -> OrthantEstimate:  # fmt: skip
     """Estimate log P(signs_n z_n > 0 for all n), z ~ N(mean, cov).
 
     Parameters

@@ -97,7 +97,9 @@ class Blend:
 
     def log_own(self, z: Array, copies: tuple[tuple[float, float], ...] = ((1.0, 1.0),)) -> Array:
         """log of the Gaussians' sum, with no copies but those given, without the prior; (M,)."""
-        return self._folded(lambda y: self._log_sum(y, copies) + _half(y), z) - _half(z)
+        return self._folded(lambda y: self._log_sum(y, copies) + half_square(y), z) - half_square(
+            z
+        )
 
     def _log_sum(
         self, z: Array, copies: tuple[tuple[float, float], ...], together: int = 2**16
@@ -126,7 +128,7 @@ class Blend:
 
     def _log_ratio(self, z: Array) -> Array:
         log_q = self._log_sum(z, self.policy.copies)
-        log_q += _half(z) + z.shape[1] * LOG_SQRT_2PI
+        log_q += half_square(z) + z.shape[1] * LOG_SQRT_2PI
         rest = self.policy.defence
         return np.logaddexp(np.log(rest), np.log1p(-rest) + log_q)
 
@@ -220,7 +222,7 @@ def at_points(
     return Blend(model, weights / weights.sum(), z, covs, policy, chart)
 
 
-def _half(z: Array) -> Array:
+def half_square(z: Array) -> Array:
     """-log N(z; 0, I), up to a constant."""
     return 0.5 * np.einsum("mi,mi->m", z, z)
 
@@ -253,7 +255,7 @@ def learnt(
     chart = (blend.chart if blend else model.chart).recut(z, w)
     blend = blend if blend and blend.chart is chart else None
     y = chart.inward(z)
-    z, log_p = y, log_p + np.log(chart.folds) + _half(z) - _half(y)
+    z, log_p = y, log_p + np.log(chart.folds) + half_square(z) - half_square(y)
     if blend is None:
         mean, cov = moments(z, w, 1.0 / float(np.sum(w * w)))
         if not usable(cov):

@@ -151,7 +151,7 @@ def _one(
     model: DensityModel, modes: tuple[Mode, ...], scales: bool, policy: Policy
 ) -> DensityReference | None:
     """One Gaussian, unless there are several modes and a prior that has them all."""
-    several = sum(mode.logz > modes[0].logz - policy.comparable for mode in modes) > 1
+    several = sum(mode.logz > modes[0].logz - policy.counts for mode in modes) > 1
     if several and model.prior is not None:
         return None
     return fit_one(model, modes, several, scales, policy)
@@ -244,7 +244,7 @@ def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> 
     few = replace(blend, weights=own, means=blend.means[first], covs=blend.covs[first])
     level = max(search.verdict.top, search.verdict.logz)
     beyond = float(np.exp(log_w) @ unexplained(few.log_own(z), log_p, level))
-    mixture.lost = search.lost + beyond, float(np.sqrt(search.lost / policy.walks(model)))
+    mixture.lost = search.lost + beyond, float(np.sqrt(search.lost / policy.walks(model)[0]))
     return mixture
 
 

@@ -381,10 +381,10 @@ def laplace_of(model: DensityModel, modes: tuple[Mode, ...]) -> DensityReference
     if modes:
         best = modes[0]
         reference = DensityReference("laplace", model, best.x, best.cov, best.logz)
-        others = sum(mode.logz > best.logz - NORMAL.comparable for mode in modes[1:])
+        others = sum(mode.logz > best.logz - NORMAL.counts for mode in modes[1:])
         complaint = Message(
             "several-modes",
-            f"Laplace: {others} other mode(s) hold a comparable share of Z; this one's logz "
+            f"Laplace: {others} other mode(s) hold a share of Z that counts; this one's logz "
             "leaves them out. Start from reference='prior' or 'fitted', and use method='pt'",
         )
     else:

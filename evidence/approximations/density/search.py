@@ -202,8 +202,7 @@ class Search:
     @property
     def several(self) -> bool:
         """Whether more than one mode counts."""
-        modes = self.modes or ()
-        return sum(mode.logz > modes[0].logz - self.policy.comparable for mode in modes) > 1
+        return len(self._counting()) > 1
 
     def _halve(self) -> None:
         policy = self.policy
@@ -354,9 +353,8 @@ class Search:
         """Whether the proposal has next to nothing at a mode."""
         assert self.blend is not None
         at = whitened(self.model, mode.x[None])
-        log_q = self.blend.log_ratio(at) + self.cloud.log_prior(at)
         reach = max(self.verdict.top, self.verdict.logz)
-        return bool(unexplained(log_q, self._log_prob(at), reach)[0] > 0.5)
+        return bool(unexplained(self._log_q(at), self._log_prob(at), reach)[0] > 0.5)
 
     def _beyond(self, z: Array, log_p: Array) -> Array:
         """The excess of log p over what is known, of points where it is clear; -inf elsewhere.
@@ -517,40 +515,57 @@ class Search:
     def _log_prob(self, z: Array) -> Array:
         return self.model.log_likelihood(placed(self.model, z)) + self.cloud.log_prior(z)
 
+    def _log_q(self, z: Array) -> Array:
+        assert self.blend is not None
+        return self.blend.log_ratio(z) + self.cloud.log_prior(z)
+
+    def _starts(self, n: int, reach: float, among: int = 8) -> tuple[Indices, Array]:
+        """Points to walk from, and what each counts: half of them by their weight, half where the
+        proposal is thin, of so many times as many draws as ``among`` says."""
+        z, log_p, log_w = self.posterior()
+        many = systematic(np.exp(log_w), self.rng, among * n)
+        ratio = np.exp(np.minimum(log_p[many] - self._log_q(z[many]), reach) - reach)
+        favour = 1.0 + ratio / ratio.mean()
+        chosen = self.rng.permutation(systematic(favour / favour.sum(), self.rng, n))
+        return many[chosen], 1.0 / favour[chosen] / np.sum(1.0 / favour[chosen])
+
     def _walk(self, kept: int = 512) -> bool:
         """Whether walks from weighted draws stay where the proposal reaches; else it is moved.
         Differences of points ``kept`` are their steps."""
         assert self.blend is not None
-        policy, walkers = self.policy, self.policy.walks(self.model)
+        policy, (walkers, outside, stages) = self.policy, self.policy.walks(self.model)
         z, log_p, log_w = self.posterior()
-        w = np.exp(log_w)
-        archive = z[systematic(w, self.rng, kept)]
-        chosen = self.rng.permutation(systematic(w, self.rng, walkers))
-        at = z[chosen], log_p[chosen]
-        kinds = None
-        if self.several:
-            kinds = self.blend.log_shares(self.blend.chart.inward(archive)).argmax(axis=1)
-        seen, values = [], []
-        moved, steps, log_z = 0.0, 0, self.verdict.logz
+        archive, log_z = z[systematic(np.exp(log_w), self.rng, kept)], self.verdict.logz
         reach = min(max(self.verdict.top, log_z), log_z + np.log(policy.heavy))
-        for enough, most in policy.walked[: 1 if self.verdict.share > policy.very_even else None]:
-            while steps < most and moved < enough:
-                more, high, accepted = walk(self._log_prob, at, archive, self.rng, _STEPS, kinds)
+        first, own = self._starts(walkers, reach)
+        at, moved, lost, before = (z[first], log_p[first]), 0.0, list[float](), self.lost or np.inf
+        seen, values = [], []
+        for stage, (enough, most) in enumerate(stages):
+            if stage and not self._doubtful(stage, walkers * most):
+                return True
+            while len(lost) * _STEPS < most and moved < enough:
+                more, high, went = walk(self._log_prob, at, archive, self.blend, self.rng, _STEPS)
+                at, moved = (more[-1], high[-1]), moved + _STEPS * went
                 seen.append(more.reshape(-1, z.shape[1]))
                 values.append(high.ravel())
-                at, moved, steps = (more[-1], high[-1]), moved + _STEPS * accepted, steps + _STEPS
-            log_q = self.blend.log_ratio(at[0]) + self.cloud.log_prior(at[0])
-            self.lost = float(unexplained(log_q, at[1], reach).mean())
-            if not (self.lost < policy.outside and moved > policy.moving * steps):
+                lost.append(float(own @ unexplained(self._log_q(at[0]), at[1], reach)))
+            self.lost = float(np.mean(lost[len(lost) // 2 :]))
+            went = moved / (_STEPS * len(lost))
+            if not (self.lost < outside[self.lost >= before] and went > policy.moving):
                 break
         else:
             return True
-        half = np.full(steps * walkers, -np.log(steps * walkers))
-        parts = [z, *seen], [log_p, *values], [log_w, half]
-        z, log_p, log_w = map(np.concatenate, parts)
-        points = z, log_p, log_w
+        steps = _STEPS * len(lost)
+        z, log_p = np.concatenate([z, *seen]), np.concatenate([log_p, *values])
+        points = z, log_p, np.append(log_w, np.tile(np.log(own / steps), steps))
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         return False
+
+    def _doubtful(self, stage: int, cost: int) -> bool:
+        """Whether walks that stayed are to go on, at the cost of so many evaluations."""
+        if stage == 1:  # of a function of one point they cost more than they tell
+            return self._parting or self.verdict.share <= self.policy.very_even
+        return self.lost > self.policy.unexplained and cost < self.allowed.left * self.policy.part
 
     def blended(self, warnings: tuple[Message, ...] = ()) -> Blended:
         """What draws come from, as a reference."""

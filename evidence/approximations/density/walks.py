@@ -1,59 +1,72 @@
 r"""Walks from weighted draws, which tell what lies beyond the reach of a proposal.
 
-Weights of draws say nothing of where there are none, such as the far end of a banana. Steps are
-differences between such draws.
+Weights of draws say nothing of where there are none, such as the far end of a banana. Half of the
+steps are differences between such draws [1]_. The others have the shape of a Gaussian of the
+proposal, which a walker at y chooses by its responsibility :math:`r_k(y)`: along a bent valley
+they point where it leads,
 
-Reference: C. J. F. ter Braak, Statistics and Computing 16 (2006) 239 (differential evolution).
+.. math:: y' = y + \frac{2.38}{\sqrt d} \Sigma_k^{1/2} \epsilon, \qquad
+          \alpha = \min\Big(1, \frac{p(y')\, r_k(y')}{p(y)\, r_k(y)}\Big).
+
+References
+----------
+.. [1] C. J. F. ter Braak, Statistics and Computing 16 (2006) 239 (differential evolution).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ...execution.clock import check_interrupt
-from ...numerics.arrays import Array, Indices
+from ...numerics.arrays import Array
+from .blend import Blend, half_square, log_sum
 
 
 def walk(
-    log_prob: Callable[[Array], Array], start: tuple[Array, Array], archive: Array,
-    rng: np.random.Generator, steps: int, kinds: Indices | None = None, jumps: int = 5,
+    log_prob: Callable[[Array], Array], start: tuple[Array, Array], archive: Array, blend: Blend,
+    rng: np.random.Generator, steps: int, jumps: int = 10,
 ) -> tuple[Array, Array, float]:  # fmt: skip
-    """Walkers from points of some log p, by differences between points of an archive.
+    """Walkers from points of some log p, by Gaussians of a blend and points of an archive.
 
-    One in so many steps as ``jumps`` says is a whole difference, between modes. Where there are
-    several, most differences lead from one to nowhere: with ``kinds``, one
-    number for each point of the archive, every second step is between two points of one kind.
-    Points (steps, M, d) and their log p after every step, and the rate of acceptance: the
-    second's, where there are two.
+    One in so many steps as ``jumps`` says is a whole difference of the archive, between modes.
+    Points (steps, M, d) and their log p after every step, and the rate at which steps by
+    Gaussians are accepted.
     """
-    (at, value), gamma, accepted = start, 2.38 / np.sqrt(2.0 * start[0].shape[1]), 0.0
+    (at, value), gamma, accepted = start, 2.38 / np.sqrt(start[0].shape[1]), 0.0
     seen, values = [], []
-    order = None if kinds is None else np.argsort(kinds, kind="stable")
     for k in range(steps):
         check_interrupt()
-        a = rng.integers(len(archive), size=len(at))
-        b = rng.integers(len(archive), size=len(at))
-        alike = order is not None and k % 2 == 1
-        if alike:
-            b = _of_kind(kinds, order, a, rng)
-        whole = (k + 1) % jumps == 0 and not alike
-        new = at + (1.0 if whole else gamma) * (archive[a] - archive[b])
+        if k % 2:
+            new, log_ratio = _shaped(blend, at, gamma, rng)
+        else:
+            one, other = rng.integers(len(archive), size=(2, len(at)))
+            far = 1.0 if k % jumps == 0 else gamma / np.sqrt(2.0)
+            new, log_ratio = at + far * (archive[one] - archive[other]), np.zeros(len(at))
         new_value = log_prob(new)
         with np.errstate(invalid="ignore"):
-            go = np.log(rng.random(len(at))) < new_value - value
+            go = np.log(rng.random(len(at))) < new_value - value + log_ratio
         at, value = np.where(go[:, None], new, at), np.where(go, new_value, value)
-        if alike or order is None:
-            accepted += float(go.mean()) / (steps if order is None else max(steps // 2, 1))
+        accepted += float(go.mean()) / max(steps // 2, 1) if k % 2 else 0.0
         seen.append(at)
         values.append(value)
     return np.array(seen), np.array(values), accepted
 
 
-def _of_kind(kinds: Any, order: Any, a: Indices, rng: np.random.Generator) -> Indices:
-    """For every point of the archive another one of its kind."""
-    first = np.searchsorted(kinds[order], kinds[a], "left")
-    last = np.searchsorted(kinds[order], kinds[a], "right")
-    return np.asarray(order[rng.integers(first, last)])
+def _shaped(blend: Blend, z: Array, wide: float, rng: np.random.Generator) -> tuple[Array, Array]:
+    """A step of every walker in the chart, and what its acceptance owes to it: the ratio of
+    responsibilities, and of the volumes of chart and coordinates. Steps out of the chart fail."""
+    chart, rows = blend.chart, np.arange(len(z))
+    y = chart.inward(z)
+    shares = blend.log_shares(y)
+    shares -= log_sum(shares)[:, None]
+    kind = (shares + rng.gumbel(size=shares.shape)).argmax(axis=1)
+    step = np.einsum("mij,mj->mi", blend.roots[kind], rng.standard_normal(y.shape))
+    there = y + wide * step
+    new = chart.outward(there, rng)
+    after = blend.log_shares(there)
+    log_ratio = after[rows, kind] - log_sum(after) - shares[rows, kind]
+    log_ratio += half_square(new) - half_square(there) - half_square(z) + half_square(y)
+    inside = np.isclose(chart.inward(new), there).all(axis=1)
+    return new, np.where(inside, log_ratio, -np.inf)

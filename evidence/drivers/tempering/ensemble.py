@@ -126,21 +126,11 @@ def follow(labels: Integers, direction: Integers, accepted: Flags) -> Flags:
 
 
 def run_segment(
-    path: TemperedPath,
-    move: Move,
-    schedule: Schedule,
-    x: Array | None,
-    n_sweeps: int,
-    seed: np.random.SeedSequence,
-    stop: Callable[[], bool],
-    *,
-    parity: int = 0,
-    reversible: bool = False,
-    explore: int = EXPLORE,
-    n_ensembles: int = 1,
-    labels: Integers | None = None,
-    direction: Integers | None = None,
-) -> Segment:
+    path: TemperedPath, move: Move, schedule: Schedule, x: Array | None, n_sweeps: int,
+    seed: np.random.SeedSequence, stop: Callable[[], bool], *, parity: int = 0,
+    reversible: bool = False, explore: int = EXPLORE, n_ensembles: int = 1,
+    labels: Integers | None = None, direction: Integers | None = None,
+) -> Segment:  # fmt: skip
     """``n_sweeps`` sweeps from the latent values ``x`` (L, R, N): a function of its arguments.
 
     With ``x=None``, ``n_ensembles`` ensembles start with draws from the reference at every

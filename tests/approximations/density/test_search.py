@@ -23,6 +23,7 @@ from evidence.execution.clock import Stopped, within
 from evidence.methods.base import Outcome
 from evidence.methods.density import compare
 from evidence.methods.doubts import widen
+from evidence.models.density.symmetry import Chart
 from scripts.catalogue import hard as catalogue
 from scripts.catalogue import random_density
 
@@ -191,19 +192,59 @@ def test_more_modes_than_climbs_are_not_confirmed():
     assert not search.confirmed
 
 
-def test_walks_leave_their_target_as_it_is():
-    """Walkers that begin at draws of N(0, I): every step accepted too easily widens them."""
+@pytest.mark.parametrize(
+    "chart",
+    [
+        Chart(),
+        Chart(labels=np.array([[0], [1]])),
+        Chart(periodic=np.array([2]), cut=np.array([0.3])),
+    ],
+)
+def test_walks_leave_their_target_as_it_is(chart):
+    """Walkers that begin at draws of N(0, I): every step accepted too easily widens them, and
+    Gaussians unlike each other lead them away where responsibilities are left out."""
     rng, d = np.random.default_rng(0), 3
-    x, archive = rng.standard_normal((4000, d)), rng.standard_normal((512, d))
+    x, archive = rng.standard_normal((20_000, d)), 0.3 * rng.standard_normal((512, d))
+    means, covs = np.array([[-0.5, 0.5, 0.0], [-1.0, 0.8, 1.0]]), np.stack([np.eye(d)] * 2)
+    covs[1] = 0.15 * np.eye(d) + 0.05
+    blend = Blend(None, np.array([0.6, 0.4]), means, covs, chart=chart)
 
     def log_p(z):
         return -0.5 * np.sum(z**2, axis=1)
 
-    seen, values, accepted = walk(log_p, (x, log_p(x)), archive, rng, 20)
+    seen, values, accepted = walk(log_p, (x, log_p(x)), archive, blend, rng, 40)
     assert 0.1 < accepted < 0.9
     np.testing.assert_array_equal(values[-1], log_p(seen[-1]))
-    square = np.sum(seen[-1] ** 2, axis=1)
-    assert abs(square.mean() - d) < 4.5 * np.sqrt(2.0 * d / len(x))
+    noise = 4.5 / np.sqrt(len(x))
+    assert np.all(np.abs(seen[-1].mean(axis=0)) < noise)
+    assert np.all(np.abs((seen[-1] ** 2).mean(axis=0) - 1.0) < np.sqrt(2.0) * noise)
+
+
+def test_walks_see_the_far_end_of_a_valley():
+    """Along x₂ = x₁² Gaussians reach three parts in four: long walks see a part beyond."""
+    prior = ev.GaussianPrior(np.zeros(2), 25.0)
+    x1 = np.random.default_rng(0).normal(1.5, 1.0, 20_000)
+    x = np.stack([x1, x1**2 + 0.1 * np.random.default_rng(1).standard_normal(x1.size)], axis=1)
+
+    def log_likelihood(x):
+        valley = -0.5 * ((x[:, 1] - x[:, 0] ** 2) / 0.1) ** 2 - 0.5 * (x[:, 0] - 1.5) ** 2
+        return valley - np.log(2.0 * np.pi * 0.1) - prior.log_prob(x)
+
+    model = ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
+    policy = replace(
+        NORMAL, defence=1e-9, walked_in_batches=(512, (0.5, 0.5), NORMAL.walked_in_batches[2])
+    )
+    search = Search(model, np.random.default_rng(0), policy, modes=())
+    search.cloud.screen(search.rng, 2**10)
+    near = [x[(x1 > low) & (x1 < low + 0.5)] for low in np.arange(-0.5, 2.5, 0.5)]
+    means = whitened(model, np.array([part.mean(axis=0) for part in near]))
+    covs = np.array([np.cov(part.T) / 25.0 for part in near])
+    weights = np.array([len(part) for part in near], dtype=float)
+    search.blend = Blend(model, weights / weights.sum(), means, covs, policy)
+    search._round(4000)
+    beyond = np.mean(x1 > 3.2)
+    assert search._walk()
+    assert 0.3 * beyond < search.lost < 3.0 * beyond
 
 
 @pytest.mark.parametrize("vectorized", [True, False])
