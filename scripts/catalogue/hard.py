@@ -543,6 +543,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "sinusoid 3": sinusoid,
     "rosenbrock 2": partial(rosenbrock, 2),
     "rosenbrock 4": partial(rosenbrock, 4),
+    "rosenbrock 10": partial(rosenbrock, 10),
     "bananas 5": bananas,
     "needle 5": partial(spheres, 5, [3.123], [1e-3], [1.0], uniform(-10.0, 10.0)),
     "hidden 3": partial(spheres, 3, [0.0, 6.0], [1.0, 0.3], [0.2, 0.8], normal(0.0, 5.0)),
