@@ -108,6 +108,8 @@ def _of_table(
     """The same of a table."""
     if A_new is None or issparse(A_new):
         return design_points.dispatch(SparseModel)(model, A_new, offset)
+    if offset is not None:
+        raise InputError("mean_new: rows of a table bring their own; offset(x) is for the formula")
     A, known, new = model.rows_of(A_new, new_groups)
     variances = None if new is None else partial(FormulaModel.variances_as_first, rows=new)
     return DesignPoints(A, known, None, variances, model.n_predictors)

@@ -38,6 +38,8 @@ def test_effects_of_new_groups_have_their_prior(frame):
     np.testing.assert_allclose((prior.var - zero.var)[:2], np.sum((Z @ cov) * Z, axis=1))
     known = ev.predict(model, new.iloc[2:], posterior=q)
     np.testing.assert_allclose(prior.var[2], known.var[0], rtol=1e-10)
+    with pytest.raises(ev.InputError, match=r"mean_new: .* offset\(x\)"):
+        ev.predict(model, new, posterior=q, mean_new=1.0, new_groups="zero")
     np.testing.assert_allclose(prior.mean[2], known.mean[0], rtol=1e-10)
 
 

@@ -230,16 +230,9 @@ def _around_kinks(model: LatentModel, *, touches: int = 20) -> tuple[Array, Arra
 
 
 def _parallel_sweeps(
-    model: LatentModel,
-    nu: Array,
-    tau: Array,
-    reuse: Gaussian | None,
-    sweeps: int,
-    max_sweeps: int,
-    damping: float,
-    tol: float,
-    least: float = -np.inf,
-) -> _FixedPoint:
+    model: LatentModel, nu: Array, tau: Array, reuse: Gaussian | None, sweeps: int,
+    max_sweeps: int, damping: float, tol: float, least: float = -np.inf,
+) -> _FixedPoint:  # fmt: skip
     """All sites at once until they match, or ``sweeps`` reaches ``max_sweeps``.
 
     No site's precision falls below ``least``.
