@@ -88,6 +88,8 @@ def plot_trajectory(
     ax.plot(x, y, style, color=color, ms=3, lw=1.2, label=label)
     ax.plot(x[:1], y[:1], "x", color="k", ms=9, mew=2, zorder=4)
     ax.plot(x[-1:], y[-1:], style[:1], color=color, ms=8, mec="w", zorder=4)
+    names = ax.get_xlabel() or "first latent value", ax.get_ylabel() or "second latent value"
+    ax.set(xlabel=names[0], ylabel=names[1])  # a density below has named them
     return ax
 
 

@@ -34,14 +34,9 @@ class Trajectory(NamedTuple):
 
 @hinted
 def trajectory(
-    move: object,
-    target: DensityModel | TemperedPath,
-    x: ArrayLike,
-    *,
-    n_steps: int | None = None,
-    beta: float = 1.0,
-    random_seed: int = 0,
-) -> Trajectory:
+    move: object, target: DensityModel | TemperedPath, x: ArrayLike, *, n_steps: int | None = None,
+    beta: float = 1.0, random_seed: int = 0,
+) -> Trajectory:  # fmt: skip
     """Follow one trajectory of Hamiltonian or Riemannian Monte Carlo step by step.
 
     Parameters

@@ -64,7 +64,11 @@ def test_figures():
     banana = ev.examples.banana().model
     long = moves.trajectory(moves.RMHMC(0.2), banana, [1.0, 0.5], n_steps=6, random_seed=1)
     figure, (left, right) = plt.subplots(1, 2)
+    assert plots.plot_trajectory(long, right).get_xlabel() == "first latent value"
+    right.clear()
+    plots.plot_density(banana, left, across=(-20.0, 20.0), up=(-15.0, 10.0))
     plots.plot_trajectory(long, left, label="way")
+    assert left.get_xlabel() == banana.names[0]
     plots.plot_energy_error(long, right)
     np.testing.assert_array_equal(left.lines[0].get_xydata(), long.x)
     assert "nats" in right.get_ylabel()
