@@ -97,9 +97,8 @@ class Blend:
 
     def log_own(self, z: Array, copies: tuple[tuple[float, float], ...] = ((1.0, 1.0),)) -> Array:
         """log of the Gaussians' sum, with no copies but those given, without the prior; (M,)."""
-        return self._folded(lambda y: self._log_sum(y, copies) + half_square(y), z) - half_square(
-            z
-        )
+        log_q = self._folded(lambda y: self._log_sum(y, copies) + half_square(y), z)
+        return log_q - half_square(z)
 
     def _log_sum(
         self, z: Array, copies: tuple[tuple[float, float], ...], together: int = 2**16

@@ -384,8 +384,9 @@ def laplace_of(model: DensityModel, modes: tuple[Mode, ...]) -> DensityReference
         others = sum(mode.logz > best.logz - NORMAL.counts for mode in modes[1:])
         complaint = Message(
             "several-modes",
-            f"Laplace: {others} other mode(s) hold a share of Z that counts; this one's logz "
-            "leaves them out. Start from reference='prior' or 'fitted', and use method='pt'",
+            f"Laplace: {others} other mode(s) hold e^-{NORMAL.counts:.0f} of this one's part of Z "
+            "or more, and its logz leaves them out. Start from reference='prior' or 'fitted', and "
+            "use method='pt'",
         )
     else:
         n, others = model.n, 1

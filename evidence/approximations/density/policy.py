@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from ...execution.arguments import check_choice
 from ...models.density.model import DensityModel
 
+#: walkers, parts of them that may end out of reach, accepted steps and steps at most
 Walked = tuple[int, tuple[float, float], tuple[tuple[float, int], ...]]
 
 
