@@ -520,8 +520,8 @@ class Search:
         return self.blend.log_ratio(z) + self.cloud.log_prior(z)
 
     def _starts(self, n: int, reach: float, among: int = 8) -> tuple[Indices, Array]:
-        """Points to walk from, and what each counts: half of them by their weight, half where the
-        proposal is thin, of so many times as many draws as ``among`` says."""
+        """Points to walk from, and what each counts: half of them as their weights say, half where
+        the proposal is thin. They are chosen from ``among`` times as many weighted draws."""
         z, log_p, log_w = self.posterior()
         many = systematic(np.exp(log_w), self.rng, among * n)
         ratio = np.exp(np.minimum(log_p[many] - self._log_q(z[many]), reach) - reach)

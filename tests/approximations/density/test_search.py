@@ -245,6 +245,11 @@ def test_walks_see_the_far_end_of_a_valley():
     beyond = np.mean(x1 > 3.2)
     assert search._walk()
     assert 0.3 * beyond < search.lost < 3.0 * beyond
+    blend = search.blend  # more may be lost where walks before lost no more: rounds do not help
+    search.policy = replace(policy, walked_in_batches=(512, (1e-6, 0.5), *policy.walked[2:]))
+    for before, stays in ((0.0, False), (1e-6, True)):
+        search.lost, search.blend = before, blend
+        assert search._walk() == stays
 
 
 @pytest.mark.slow
