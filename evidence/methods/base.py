@@ -174,6 +174,10 @@ class Outcome:
     def warn(self, code: str, text: str) -> None:
         self.warnings.append(Message(code, text))
 
+    def unsay(self, *codes: str) -> None:
+        """Warnings that hold no more."""
+        self.warnings = [w for w in self.warnings if getattr(w, "code", "") not in codes]
+
 
 def stopped(method: str) -> Outcome:
     """No more than a warning."""

@@ -166,17 +166,24 @@ class DensityReferee(Referee):
     def settle(self, outcome: Outcome) -> None:
         # what an unfinished look left unclear is unclear to the fit it was judged by: draws in two
         # stages took its place, and have a measure of their own
-        staged = outcome.settings.get("reference") == "staged"
-        if self.seen is not None and (math.isfinite(self.seen.se) or not staged):
-            compare(self.seen, outcome)
-            if vouched(self.seen, outcome):
-                outcome.warnings = [
-                    w for w in outcome.warnings if getattr(w, "code", "") != "poor-reference"
-                ]
+        seen, staged = self.seen, outcome.settings.get("reference") == "staged"
+        if seen is not None and (math.isfinite(seen.se) or not (staged or self._passed(outcome))):
+            compare(seen, outcome)
+            if vouched(seen, outcome):
+                outcome.unsay("poor-reference")
         its = self.searched
         if its is not None and its.hidden > 0.0 and self.reference.name != "prior":
             hide(its.hidden, outcome)
         super().settle(outcome)
+
+    def _passed(self, outcome: Outcome, some: int = 64, part: float = 0.1) -> bool:
+        """Whether annealing from the prior has so large a ``part`` of its draws above where an
+        unfinished look ended: what that left open it has seen."""
+        its, draws = self.searched, outcome.samples
+        if its is None or draws is None or self.reference.name != "prior":
+            return False
+        log_l = its.model.log_likelihood(its.model.unconstrain(draws[:some]))
+        return bool(np.mean(log_l > its.cloud.level) > part)
 
     def best(self) -> tuple[str, float, float] | None:
         """A look that was finished, or draws of the prior, rather than Laplace's number."""
@@ -204,8 +211,7 @@ def hide(share: float, outcome: Outcome) -> None:
 def vouched(seen: Scouted, outcome: Outcome, telling: float = 0.3) -> bool:
     """Whether a look that came to its end with an error so ``telling``, which shares nothing with
     annealing but the density, sees the same log Z."""
-    apart = abs(seen.logz - outcome.logz)
-    noise = np.hypot(seen.se, outcome.logz_se)
+    apart, noise = abs(seen.logz - outcome.logz), np.hypot(seen.se, outcome.logz_se)
     return bool(seen.se < telling and apart < SURE * noise)
 
 
@@ -228,22 +234,21 @@ def compare(seen: Scouted, outcome: Outcome) -> None:
     more, or came to its end before it could say that there is not more."""
     if np.isnan(outcome.logz):
         return
-    se = float(np.nan_to_num(outcome.logz_se))
+    se, cut = float(np.nan_to_num(outcome.logz_se)), not np.isfinite(seen.se)
     gap = seen.logz - outcome.logz
-    more = float(np.logaddexp(0.0, seen.missing - outcome.logz))
-    if not np.isfinite(seen.se) and more > se:
-        outcome.warn(
-            "search-unfinished",
-            "a look from the prior, which shares nothing with this estimate, ended before it "
-            f"had reached the top: by what it saw log Z may be {more:.2g} nats higher; "
-            "the error bar is as wide as the gap (effort='thorough' looks ten times as long)",
-        )
-        outcome.doubts.append(Doubt(more, least=True))
-    elif gap > SURE * np.hypot(seen.se, se):
-        outcome.warn(
-            "scout-saw-more",
-            f"a look from the prior, which shares nothing with this estimate, sees log Z = "
-            f"{seen.logz:.1f} ± {seen.se:.1f}: a part of the posterior may be missing; "
-            "the error bar is as wide as the gap",
-        )
-        outcome.doubts.append(Doubt(gap, least=True))
+    if cut:
+        gap = float(np.logaddexp(0.0, seen.missing - outcome.logz))
+    if not gap > (se if cut else SURE * np.hypot(seen.se, se)):
+        return
+    told = (
+        f"sees log Z = {seen.logz:.1f} ± {seen.se:.1f}: a part of the posterior may be missing; "
+    )
+    if cut:
+        told = f"ended before the top: by what it saw log Z may be {gap:.2g} nats higher; "
+    more = " (effort='thorough' looks ten times as long)" if cut else ""
+    outcome.warn(
+        "search-unfinished" if cut else "scout-saw-more",
+        "a look from the prior, which shares nothing with this estimate, "
+        f"{told}the error bar is as wide as the gap{more}",
+    )
+    outcome.doubts.append(Doubt(gap, least=True))

@@ -135,10 +135,8 @@ class Referee:
         clock, fits = self.problem.clock, self.fits
         if clock.meter.spent() and math.isnan(outcome.logz_se):
             text = f"max_evaluations={clock.meter.most} were used up before there was an estimate"
-            others = [
-                w for w in outcome.warnings if getattr(w, "code", "") != "out-of-evaluations"
-            ]
-            outcome.warnings = [*others, Message("out-of-evaluations", text)]
+            outcome.unsay("out-of-evaluations")
+            outcome.warn("out-of-evaluations", text)
         limited = clock.limited and not clock.interrupted.is_set()
         if not (limited and math.isnan(outcome.logz_se)):
             return
@@ -146,7 +144,7 @@ class Referee:
         if best is None or (math.isnan(best[2]) and not math.isnan(outcome.logz)):
             return
         name, outcome.logz, se = best
-        outcome.warnings = [w for w in outcome.warnings if getattr(w, "code", "") not in _OVER]
+        outcome.unsay(*_OVER)
         what = f"nothing was finished within {clock.limits}: log Z is that of {name}"
         if name in fits:
             what += ", an approximation without an error bar"

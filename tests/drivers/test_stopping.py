@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import fakes
 import numpy as np
 import pytest
@@ -38,6 +40,19 @@ def test_fixed_number_of_islands():
     assert estimate.value == pytest.approx(np.log(z.mean()))
     assert estimate.se == pytest.approx(z.std(ddof=1) / z.mean() / np.sqrt(10))
     assert [wave.n_islands for wave in run.history][-1] == 10
+
+
+def test_islands_that_agree_by_chance_have_the_error_bar_they_say():
+    """Two or three may; of four it is not believed."""
+    for values, se in (
+        ([0.0, 0.01], 0.2),
+        ([0.0, 0.01, 0.0], math.sqrt(0.08 / 3)),
+        ([0.0] * 4, 0),
+    ):
+        block = fakes.islands(np.array(values))
+        block.variance[:] = 0.08
+        found = Run(Budget(None, first=len(values)), {0: block}).estimate()
+        assert found.se == pytest.approx(se, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from scipy.special import logsumexp
 
 import evidence as ev
-from evidence.approximations.density.fitted import mixture_of
+from evidence.approximations.density.fitted import Found, fit_density, mixture_of
 from evidence.approximations.density.policy import NORMAL
-from evidence.approximations.density.reference import Scouted
+from evidence.approximations.density.reference import Scouted, density_prior_reference
 from evidence.approximations.density.search import Search
 from evidence.execution.clock import Clock
 from evidence.methods.base import Outcome
@@ -78,7 +78,7 @@ def test_a_lattice_of_modes_is_integrated():
 
 
 def test_what_a_mixture_leaves_out_is_lost():
-    """Of twenty equal Gaussians twelve are annealed from; walks know nothing of the rest."""
+    """Of twenty equal Gaussians twelve would be annealed from; walks know nothing of the rest."""
     means = np.arange(-9.5, 10.0)[:, None] * 0.3
 
     def log_likelihood(x):
@@ -90,6 +90,23 @@ def test_what_a_mixture_leaves_out_is_lost():
     assert search.blend.size >= 20
     assert search.lost < 0.05
     assert mixture_of(search.blend, search).lost[0] > 0.2
+    assert fit_density(model, found=Found(search, search.modes, ())).name == "prior"
+
+
+@pytest.mark.parametrize(("level", "codes"), [(-1.0, []), (0.5, ["search-unfinished"])])
+def test_annealing_that_went_further_than_a_look_answers_it(level, codes):
+    """Halving ended at a level; draws of the posterior lie above it, or they do not."""
+    model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, prior=[(-4.0, 4.0)] * 2)
+    problem = SimpleNamespace(model=model, target_se=None, clock=Clock())
+    referee = DensityReferee(problem, None, "normal")
+    referee.searched = Search(model, np.random.default_rng(0))
+    referee.searched.cloud.level = level
+    seen = Scouted(-1.0, math.inf, 3.0)
+    referee.problem.reference = replace(density_prior_reference(model), scouted=seen)
+    outcome = Outcome("smc", -math.log(2.0), 0.01, samples=np.full((8, 2), 0.5))
+    referee.settle(outcome)
+    assert [w.code for w in outcome.warnings] == codes
+    assert (outcome.logz_se > 1.0) == bool(codes)
 
 
 def test_a_slow_first_evaluation_is_not_what_all_take():

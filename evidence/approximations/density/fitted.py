@@ -183,8 +183,9 @@ def _settled(
     share, shape = search.verdict.share, search.verdict.shape
     if mixed and search.blend is not None and share > policy.least and shape < policy.sound:
         mixture = mixture_of(search.blend, search, best.scouted)
-        mixture.warnings = (*mixture.warnings, *_funnelled(search, z, np.exp(log_w)))
-        return mixture
+        if mixture.lost[0] < much or best.name != "prior":
+            mixture.warnings = (*mixture.warnings, *_funnelled(search, z, np.exp(log_w)))
+            return mixture
     if best.name == "prior":
         return best
     if rest > much and best.model.prior is not None:

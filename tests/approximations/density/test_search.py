@@ -186,8 +186,9 @@ def test_more_modes_than_climbs_are_not_confirmed():
     model = ev.DensityModel(
         log_likelihood, dim=12, prior=ev.GaussianPrior(np.zeros(12), 9.0), vectorized=True
     )
-    policy = replace(NORMAL, screened_in_batches=2**12, halved_in_batches=2**13, climbs=4)
-    search = Search(model, np.random.default_rng(0), policy, modes=find_modes(model)[:4]).run()
+    few = dict(screened_in_batches=2**12, halved_in_batches=2**13, climbs=4, rounds=4, last=0)
+    policy, modes = replace(NORMAL, **few), find_modes(model)[:4]
+    search = Search(model, np.random.default_rng(2), policy, modes=modes).run()
     assert search.surprises
     assert not search.confirmed
 
