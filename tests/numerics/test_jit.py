@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import ast
-import os
+import importlib
 import pickle
+import runpy
 import shutil
 import subprocess
 import sys
@@ -217,8 +218,29 @@ print(called(3.0), through_the_package(3.0), constants(3.0), default(3.0), field
 """
 
 
+@pytest.fixture
+def anew(tmp_path, monkeypatch, capsys):
+    """What a program there prints that finds nothing in memory, but what others kept on disk."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def run(file):
+        for name in [n for n, m in sys.modules.items() if is_below(tmp_path, m)]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        runpy.run_path(str(file), run_name=file.stem)
+        return capsys.readouterr().out
+
+    return run
+
+
+def is_below(folder, module):
+    return str(getattr(module, "__file__", None)).startswith(str(folder))
+
+
 @compiled_only
-def test_what_other_sources_compiled_is_not_served(tmp_path):
+def test_what_other_sources_compiled_is_not_served(tmp_path, anew):
     """An edit in another file leaves nothing stale in the disk cache, whatever way it is used."""
     folder = tmp_path / "package"
     folder.mkdir()
@@ -227,16 +249,7 @@ def test_what_other_sources_compiled_is_not_served(tmp_path):
 
     def run(factor, first, second):
         (folder / "inner.py").write_text(INNER.format(factor, first, second))
-        path = os.pathsep.join([str(tmp_path), *sys.path])
-        words = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONPATH": path}
-        program = subprocess.run(
-            [sys.executable, "-B", "-c", "import outer"],
-            capture_output=True,
-            text=True,
-            env=os.environ | words,
-        )
-        assert not program.stderr
-        return program.stdout
+        return anew(tmp_path / "outer.py")
 
     before = "6.0 6.0 9.0 5.0 -19.0 3.0 6.0 6.0\n"
     assert run(2.0, "left", "right") == before
@@ -482,21 +495,16 @@ def test_kernels_of_one_name_are_told_apart():
 
 
 @compiled_only
-def test_a_part_that_is_kept_serves_callers_in_other_files(tmp_path):
-    head = "import sys\nsys.path.insert(0, {0!r})\nfrom evidence.numerics.jit import jit\n"
+def test_a_part_that_is_kept_serves_callers_in_other_files(tmp_path, anew):
+    head = "from evidence.numerics.jit import jit\n"
     low = "@jit\ndef low(x):\n    return x + 1.0\n@jit\ndef high(x):\n    return 2.0 * low(x)\n"
-    (tmp_path / "parts.py").write_text("from evidence.numerics.jit import jit\n" + low)
-    use = "from parts import high\n@jit\ndef {1}(x):\n    return high(x) {2}\nprint({1}(3.0))\n"
+    (tmp_path / "parts.py").write_text(head + low)
+    use = "from parts import high\n@jit\ndef {0}(x):\n    return high(x) {1}\nprint({0}(3.0))\n"
     use += "print(sum(high.part._cache_hits.values()), sum(high.part._cache_misses.values()))\n"
     answers = []
     for name, end in (("one", "+ 1.0"), ("two", "- 1.0"), ("two", "- 1.0")):
-        (tmp_path / f"{name}.py").write_text((head + use).format(str(tmp_path), name, end))
-        program = subprocess.run(
-            [sys.executable, "-B", str(tmp_path / f"{name}.py")],
-            capture_output=True, text=True, check=True,
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kept")},
-        )  # fmt: skip
-        answers.append(program.stdout.split())
+        (tmp_path / f"{name}.py").write_text((head + use).format(name, end))
+        answers.append(anew(tmp_path / f"{name}.py").split())
     assert answers == [["9.0", "0", "1"], ["7.0", "1", "0"], ["7.0", "0", "0"]]
 
 

@@ -1,5 +1,7 @@
 """What ArviZ gets: names, the data, fits of every draw, replicated data; its leave-one-out."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from problems import small_model
@@ -146,18 +148,21 @@ def test_parameters_may_be_called_as_axes_are(names):
     assert list(result.to_frame().columns[2:]) == list(posterior.data_vars)
 
 
-def test_a_row_a_draw_with_its_names(formula, held):
+def test_a_row_a_draw_with_its_names(formula, held, monkeypatch):
     """Every setting of a hyperparameter stands with its own draws, and sizes count settings."""
-    words = {"draws": 300, "random_seed": 0, "progressbar": False}
-    drawn = ev.sample_hyperparameters(formula, **words)
+    from_integral = import_module("evidence.verbs.sample_hyperparameters")._from_integral
+    monkeypatch.setattr(from_integral, "__kwdefaults__", {"se": 0.3, "settings": 16, "guided": 8})
+    words = {"draws": 90, "random_seed": 0, "progressbar": False}
+    drawn = ev.sample_hyperparameters(formula, keep=30, **words)
     frame = drawn.to_frame()
     assert list(frame.columns) == ["chain", "draw", *drawn.names, *formula.names]
+    assert frame["draw"].tolist() == [*range(0, 90, 3)] * 2
     np.testing.assert_array_equal(frame["x"], drawn.x[..., formula.names.index("x")].ravel())
+    np.testing.assert_array_equal(frame[drawn.names[0]], drawn.values[:, ::3, 0].ravel())
     settings = len(np.unique(drawn.theta))
     assert drawn.ess[0] < 2.0 * settings < drawn.theta.size
-    some = ev.sample_hyperparameters(formula, keep=30, **words).to_frame()
-    assert some["draw"].tolist() == [*range(0, 300, 10)] * 2
-    assert list(ev.sample(held, **words).to_frame().columns) == ["chain", "draw", *formula.names]
+    held_frame = ev.sample(held, tune=60, **words).to_frame()
+    assert list(held_frame.columns) == ["chain", "draw", *formula.names]
     fixed = ev.from_formula("y ~ x", table(), likelihood="poisson")
     with pytest.raises(ev.InputError, match=r"no free hyperparameters.*ev.sample"):
         ev.sample_hyperparameters(fixed, random_seed=0, progressbar=False)
