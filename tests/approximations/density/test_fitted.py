@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 import evidence as ev
 from evidence.approximations.density.fitted import extend_mixture, fit_density
-from evidence.approximations.density.policy import NORMAL
+from evidence.approximations.density.policy import EFFORTS, NORMAL
 from evidence.approximations.density.reference import DensityReference, density_prior_reference
 from evidence.approximations.mixture import Mixture
 from evidence.messages import InputError
@@ -217,7 +217,10 @@ def test_funnels_are_told(sd, warned):
 
     prior = [stats.norm(0.0, sd)] + [stats.uniform(-30.0, 60.0)] * (d - 1)
     funnel = ev.DensityModel(log_likelihood, dim=d, prior=prior, vectorized=True)
-    few = replace(NORMAL, screened_in_batches=2**14, halved_in_batches=2**14, climbs=4, tests=2)
+    few = replace(
+        NORMAL, screened_in_batches=2**14, halved_in_batches=2**14, climbs=4, tests=2, last=2**13,
+        walked_in_batches=NORMAL.walked,
+    )  # fmt: skip
     fit = fit_density(funnel, scales=False, seed=0, policy=few)
     assert any(w.code == "narrow-end" for w in fit.warnings) == warned
 
@@ -226,16 +229,15 @@ def test_what_takes_the_place_of_a_prior_has_its_part_of_log_z():
     """Draws of the wide Gaussian of a density without a prior: their part of Z was lost, since
     they were counted from log Z = -inf."""
     funnel = ev.examples.funnel(2).model
-    few = replace(NORMAL, screened_in_batches=2**12, halved_in_batches=2**13, climbs=4, tests=2)
-    mixture = fit_density(funnel, scales=False, policy=few)
+    mixture = fit_density(funnel, scales=False, policy=EFFORTS["frugal"])
     wide = mixture.components[-1]
     assert wide.name == "wide"
     path = make_path(wide)
     tilt = path.tilt(np.random.default_rng(0).standard_normal((1000, path.n)))
     assert np.isfinite(tilt).all()
     whole = ev.log_evidence(
-        funnel, method="importance", reference="gaussian", n_particles=1000,
-        effort="frugal", random_seed=0, progressbar=False,
+        mixture.model, method="importance", reference=mixture, n_particles=1000, random_seed=0,
+        progressbar=False,
     )  # fmt: skip
     assert np.isfinite(whole.components.logz).all()
     assert abs(whole.logz) < 4.0 * whole.logz_se < 4.0

@@ -7,10 +7,10 @@ from scipy.special import logsumexp
 
 import evidence as ev
 
-T = np.sort(np.random.default_rng(5).uniform(0.0, 2000.0, 40))
+T = np.sort(np.random.default_rng(5).uniform(0.0, 1000.0, 40))
 Y = 2.0 * np.cos(2.0 * np.pi * T / 1.7 + 1.0) + np.random.default_rng(6).normal(size=T.size)
 PERIODS = stats.loguniform(1.25, 1e4)
-VALUES = 20_000  # T/P log(1e4/1.25) = 10,600, and two for each
+VALUES = 10_000  # T/P log(1e4/1.25) = 5,300, and two for each
 
 
 def amplitudes(theta):
@@ -26,7 +26,7 @@ def wave(**words):
     )  # fmt: skip
 
 
-def quadrature(model, values=2**17):
+def quadrature(model, values=2**16):
     """log Z by equal steps of the prior's quantiles."""
     P = PERIODS.ppf((np.arange(values) + 0.5) / values)
     log_l = np.concatenate([model.calls["logdensity"](part[:, None]) for part in np.split(P, 32)])
