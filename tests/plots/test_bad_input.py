@@ -53,8 +53,8 @@ WRONG_AXES = {
 def right():
     """One of everything that some figure draws."""
     quiet = {"progressbar": False, "random_seed": 0}
-    X, rng = np.linspace(0, 3, 4)[:, None], np.random.default_rng(0)
-    y, labels = np.array([1, -1, 1, 1]), list("abca")
+    X, rng = np.linspace(0, 2, 3)[:, None], np.random.default_rng(0)
+    y, labels = np.array([1, -1, 1]), list("abc")
     model = ev.GPModel(X, y, "RBF(1.0)")
     counts = ev.GPModel(X, y + 1, "RBF(1.0)", likelihood="poisson")
     prior, bowl = {"length_scale": stats.lognorm(1)}, ev.examples.gaussian(2).model
