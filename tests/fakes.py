@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import time
@@ -12,6 +13,10 @@ import numpy as np
 from evidence.drivers.islands import Islands
 from evidence.execution import remote
 from evidence.execution.clock import Stopped
+
+FORK = multiprocessing.get_context("forkserver")
+"""Of processes that begin with the package already imported."""
+FORK.set_forkserver_preload(["evidence.verbs.integrate", "evidence.verbs.surface"])
 
 
 def islands(log_z: np.ndarray) -> Islands:

@@ -48,7 +48,8 @@ def test_a_result_counts_what_its_function_counts(method):
     counted = Counted()
     model = ev.DensityModel(counted, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
     counted.calls = 0
-    words = {"n_sweeps": 8, "n_particles": 4} if method == "pt" else {"target_se": 0.3}
+    few = {"n_sweeps": 8, "n_particles": 4, "n_levels": 3, "explore": 1}
+    words = few if method == "pt" else {"target_se": 0.3}
     result = ev.log_evidence(model, method=method, **words, random_seed=0, progressbar=False)
     assert sum(result.evaluations.values()) == counted.calls
     assert result.evaluations["run"] > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import math
-import multiprocessing
 import os
 import signal
 import threading
@@ -22,9 +21,6 @@ from evidence.execution.job import Job
 from evidence.execution.tasks import run_tasks
 from evidence.methods.registry import METHODS
 
-SPAWN = multiprocessing.get_context("spawn")
-FORK = multiprocessing.get_context("forkserver")
-
 
 def collect(job, n, executor=None, clock=None):
     found = {}
@@ -41,7 +37,7 @@ def same(a, b):
 
 @pytest.fixture(scope="module")
 def processes():
-    with ProcessPoolExecutor(2, mp_context=FORK) as executor:
+    with ProcessPoolExecutor(2, mp_context=fakes.FORK) as executor:
         yield executor
 
 
@@ -107,7 +103,7 @@ def test_a_broken_pool_is_replaced_by_this_process(tmp_path):
     (tmp_path / "killed").touch()
     want, _ = collect(Job(fakes.suicidal, (str(tmp_path),)), 10)
     (tmp_path / "killed").unlink()
-    with ProcessPoolExecutor(2, mp_context=FORK) as executor:
+    with ProcessPoolExecutor(2, mp_context=fakes.FORK) as executor:
         found, notes = collect(Job(fakes.suicidal, (str(tmp_path),)), 10, executor)
     same(want, found)
     assert any("in this process instead" in note for note in notes)

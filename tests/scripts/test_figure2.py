@@ -27,8 +27,8 @@ def z_score(log_w: np.ndarray) -> float:
 def test_literal_chain(betas, chains, monkeypatch):
     """Without a move it is importance sampling; with one, its trajectory is as long as the
     report's, in fewer and longer steps. False alarm 1e-4."""
-    monkeypatch.setattr(literal, "EPS", 0.25)
-    monkeypatch.setattr(literal, "STEPS", 4)
+    monkeypatch.setattr(literal, "EPS", 0.5)
+    monkeypatch.setattr(literal, "STEPS", 2)
     model = ev.GPModel(K=K, y=SIGNS, likelihood="probit", jitter=0.0)
     chain = literal.LiteralAIS(ev.Path(ev.fit_laplace(model)), np.array(betas))
     rng = np.random.default_rng(0)
@@ -39,7 +39,7 @@ def test_literal_chain(betas, chains, monkeypatch):
 def test_chain_of_the_figure(reference):
     """Weights take x before the move. False alarm 1e-4."""
     lab = figure2.Laboratory(ev.GPModel(K=K, y=SIGNS, likelihood="probit", jitter=0.0))
-    move = ev.moves.HMC(0.3, coordinates="identity", n_leapfrog=5)
+    move = ev.moves.HMC(0.5, coordinates="identity", n_leapfrog=2)
     setting = lab.ais(move)("AIS", "B = 4", reference, 4, 1)
     rng = np.random.default_rng(1)
     assert abs(z_score(np.array([setting.run(rng, 0) for _ in range(1500)]))) < 3.9

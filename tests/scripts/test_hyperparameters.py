@@ -141,7 +141,7 @@ def test_truths_are_sums_over_grids() -> None:
 
 
 def test_every_kind_is_drawn() -> None:
-    cases = [hyperparameters.random_hyperparameters(n) for n in (0, 1, 2, 3, 4, 11)]
+    cases = [hyperparameters.random_hyperparameters(n) for n in (6, 1, 14, 3, 4, 11)]
     assert [c.kind for c in cases] == list(hyperparameters.KINDS)
     for case in cases:
         assert case.model.priors is not None

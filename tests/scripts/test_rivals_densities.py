@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import integrate
 
+from scripts.catalogue import hard
 from scripts.catalogue.hard import PROBLEMS
 from scripts.catalogue.problem import Prior
 from scripts.rivals import densities
@@ -46,7 +47,8 @@ def test_truths_are_integrals_over_the_cube(name: str) -> None:
     assert np.log(total) == pytest.approx(problem.truth, abs=2e-4)
 
 
-def test_likelihoods_are_finite_somewhere_and_rivals_see_no_nan() -> None:
+def test_likelihoods_are_finite_somewhere_and_rivals_see_no_nan(monkeypatch) -> None:
+    monkeypatch.setattr(hard, "_chain", lambda *_, **__: 0.0)  # of truths, which are not looked at
     rng = np.random.default_rng(0)
     for name in set(PROBLEMS) - {"autoregressive 500", "logistic 13"}:
         problem = PROBLEMS[name]()

@@ -35,9 +35,13 @@ def test_stored_notebooks(path: Path) -> None:
 
 
 def test_all_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And outputs are of the code that they stand below."""
     monkeypatch.setenv("MPLBACKEND", "Agg")  # figures are shown all the same
     figure = "import matplotlib.pyplot as plt\nplt.plot([0, 1]);"
     path = write(tmp_path, fast='import os\nprint(os.environ["EVIDENCE_FAST"])', drawn=figure)
+    stale = "example.ipynb: outputs are not of this code; "
+    stale += "python scripts/run_notebooks.py example --store"
+    assert runner.stored(path) == [stale]
     run = runner.execute(path, fast=True)
     assert run.error == ""
     assert run.notebook.cells[0].outputs[0].text == "1\n"
@@ -45,23 +49,19 @@ def test_all_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (tmp_path / "out/figures/example-drawn.png").read_bytes().startswith(b"\x89PNG")
     assert run.notebook.metadata.kernelspec.name == "python3"
     assert "language_info" not in run.notebook.metadata  # versions of Python differ
-
-
-def test_outputs_are_of_the_code_they_stand_below(tmp_path: Path) -> None:
-    path = write(tmp_path, number="print(1)")
-    stale = "example.ipynb: outputs are not of this code; "
-    stale += "python scripts/run_notebooks.py example --store"
-    assert runner.stored(path) == [stale]
-    nbformat.write(runner.execute(path, fast=True).notebook, path)
+    nbformat.write(run.notebook, path)
     assert runner.stored(path) == []
-    path.write_text(path.read_text().replace("print(1)", "print(2)"))
+    path.write_text(path.read_text().replace("[0, 1]", "[0, 2]"))
     assert runner.stored(path) == [stale]
 
 
-def test_stored_outputs_hold_no_warnings_and_are_small(tmp_path: Path) -> None:
-    source = 'import sys\nprint("look here", file=sys.stderr)\nprint("x" * 400_000)'
+def test_warnings_are_failures_and_stored_outputs_hold_none_and_are_small(tmp_path: Path) -> None:
+    source = 'import warnings\nwarnings.warn("look here", stacklevel=1)\nprint("x" * 400_000)'
     path = write(tmp_path, loud=source)
-    nbformat.write(runner.execute(path, fast=True).notebook, path)
+    run = runner.execute(path, fast=False)
+    assert run.error.startswith("example.ipynb, cell 'loud' wrote to stderr:")
+    assert "look here" in run.error
+    nbformat.write(run.notebook, path)
     large, loud = runner.stored(path)
     assert "at most 300000" in large
     assert "cell 'loud' wrote to stderr" in loud
@@ -72,13 +72,6 @@ def test_a_failing_cell_is_named_with_its_traceback(tmp_path: Path) -> None:
     assert run.error.startswith("example.ipynb, cell 'bad':")
     assert "ZeroDivisionError: division by zero" in run.error
     assert "\x1b" not in run.error
-
-
-def test_warnings_are_failures(tmp_path: Path) -> None:
-    source = 'import warnings\nwarnings.warn("look here", stacklevel=1)'
-    run = runner.execute(write(tmp_path, loud=source), fast=False)
-    assert run.error.startswith("example.ipynb, cell 'loud' wrote to stderr:")
-    assert "look here" in run.error
 
 
 def test_unknown_names_are_refused() -> None:

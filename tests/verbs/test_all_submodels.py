@@ -7,8 +7,8 @@ import re
 import signal
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
 
+import fakes
 import numpy as np
 import pandas as pd
 import pytest
@@ -142,7 +142,7 @@ def test_the_same_numbers_whatever_runs_them(tmp_path):
     )
     found = ev.all_submodels(formula, DATA, **words)
     assert list(found.table.index) == ["y ~ 1", "y ~ 1 + np.abs(x)"]
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
+    with ProcessPoolExecutor(1, mp_context=fakes.FORK) as executor:
         other = ev.all_submodels(formula, DATA, executor=executor, **words)
     pd.testing.assert_frame_equal(
         *(f.table.drop(columns="seconds") for f in (other, found)), check_like=True

@@ -43,7 +43,7 @@ def test_orthant_is_an_independent_check(reference):
 
 
 def test_gaussian_likelihood_is_exact():
-    n, noise = 30, 0.5
+    n, noise = 12, 0.5
     K, y = covariance(n), np.random.default_rng(0).standard_normal(n)
     total = K + noise**2 * np.eye(n)
     exact = -0.5 * (y @ np.linalg.solve(total, y) + np.linalg.slogdet(2 * np.pi * total)[1])
@@ -89,7 +89,7 @@ def test_same_seed_same_answer():
 @pytest.mark.parametrize(("method", "move"), [("smc", "hmc"), ("ais", "mala"), ("pt", "hmc")])
 def test_a_repeated_call_has_the_same_bits_wherever_its_arrays_lie(method, move):
     model, rng, seen = small_model("logit", 12), np.random.default_rng(0), set()
-    words = {"n_sweeps": 8} if method == "pt" else {}
+    words = {"n_sweeps": 8, "n_levels": 2, "explore": 1} if method == "pt" else {}
     for _ in range(3):
         result = estimate(
             model, method=method, move=move, n_islands=4, n_particles=8, random_seed=1, **words
@@ -102,8 +102,8 @@ def test_a_repeated_call_has_the_same_bits_wherever_its_arrays_lie(method, move)
 
 def test_target_se_adds_islands():
     model = ev.GPModel(K=covariance(30, 30.0), y=np.resize([1, -1, -1, 1], 30))
-    result = estimate(model, target_se=0.02, n_particles=16, random_seed=0)
-    assert result.logz_se <= 0.02
+    result = estimate(model, target_se=0.04, n_particles=16, random_seed=0)
+    assert result.logz_se <= 0.04
     assert result.history["n_islands"].iloc[-1] > 16
     assert (np.diff(result.history["seconds"]) >= 0).all()
 
@@ -123,15 +123,14 @@ def test_one_island_has_an_error_bar_of_its_own():
 
 
 def test_max_seconds_keeps_what_there_is():
-    model = ev.GPModel(K=covariance(60, 30.0), y=np.resize([1, -1, -1, 1], 60))
-    estimate(model, n_particles=16, n_islands=2)  # compile first
+    model = ev.GPModel(K=covariance(20, 30.0), y=np.resize([1, -1, -1, 1], 20))
+    words = {"n_particles": 16, "random_seed": 0}
+    estimate(model, n_islands=2, **words)  # compile first
     started = time.perf_counter()
-    result = estimate(
-        model, target_se=1e-6, n_particles=16, n_islands=100_000, max_seconds=6.0, random_seed=0
-    )
-    assert time.perf_counter() - started < 24.0
+    result = estimate(model, target_se=1e-6, n_islands=2000, max_seconds=1.5, **words)
+    assert time.perf_counter() - started < 20.0
     assert np.isfinite(result.logz)
-    assert any("max_seconds=6" in w for w in result.warnings)
+    assert any("max_seconds=1.5" in w for w in result.warnings)
     assert any("target_se=1e-06 was not met" in w for w in result.warnings)
 
 
@@ -162,7 +161,7 @@ def test_an_interrupt_while_results_are_put_together_loses_nothing(monkeypatch):
 
 def test_interrupt_returns_the_partial_result(monkeypatch):
     """^C a tenth of a second after the third piece of work."""
-    model = ev.GPModel(K=covariance(60, 30.0), y=np.resize([1, -1, -1, 1], 60))
+    model = ev.GPModel(K=covariance(20, 30.0), y=np.resize([1, -1, -1, 1], 20))
     record, timers = stopping._record, []
 
     def then_interrupt(run, *rest):

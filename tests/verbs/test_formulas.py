@@ -77,9 +77,9 @@ def test_predictions_average_over_hyperparameters(frame, grouped):
 
 def test_draws_of_hyperparameters_and_effects(grouped, tmp_path):
     model, result = grouped
-    draws = ev.sample_hyperparameters(model, draws=150, random_seed=0, progressbar=False)
-    assert draws.theta.shape == (2, 150, 2)
-    assert draws.x.shape == (2, 150, model.n)
+    draws = ev.sample_hyperparameters(model, draws=75, random_seed=0, progressbar=False)
+    assert draws.theta.shape == (2, 75, 2)
+    assert draws.x.shape == (2, 75, model.n)
     summary = ev.summarise(model, result)
     for i, name in enumerate(["Intercept", "x"]):
         x, row = draws.x[..., i].ravel(), summary.common.loc[name]

@@ -245,6 +245,6 @@ def test_the_worst_of_many_coordinates_is_found():
 def test_midpoint_steps_do_not_turn_into_reflections():
     """On a Gaussian the rule accepts steps of any length; beyond 2 they lead back and forth."""
     model = ev.examples.gaussian(2).model
-    draws = quiet(model, move="rmhmc-midpoint", draws=300, tune=300, random_seed=0)
+    draws = quiet(model, move="rmhmc-midpoint", draws=150, tune=150, random_seed=0)
     assert draws.step_size <= 2.0
     assert draws.rhat < 1.05

@@ -2,8 +2,8 @@
 
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 
+import fakes
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_processes_and_threads_agree():
     arguments = {"random_seed": 3, "progressbar": False, **words}
     grid = {"length_scale": [0.2, 0.5]}
     here = ev.evidence_surface(model, grid, **arguments)
-    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
+    with ProcessPoolExecutor(1, mp_context=fakes.FORK) as pool:
         there = ev.evidence_surface(model, grid, executor=pool, **arguments)
     np.testing.assert_array_equal(here.table.logz, there.table.logz)
     assert (here.table.logz_se > 0).all()

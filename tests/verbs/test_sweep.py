@@ -19,6 +19,7 @@ def frame():
         references=["ep", "prior"],
         seeds=2,
         n_particles=16,
+        n_islands=4,
         progressbar=False,
     )
 
@@ -32,7 +33,7 @@ def test_every_combination_once(frame):
     assert set(frame.levels[frame.ladder == "long"]) == {6}
     assert np.isfinite(frame[["logz", "logz_se", "seconds", "gradients"]]).all(axis=None)
     assert (frame.gradients > 0).all()
-    assert frame.attrs["words"] == {"n_particles": "16"}
+    assert frame.attrs["words"] == {"n_particles": "16", "n_islands": "4"}
 
 
 def test_rows_are_runs(frame):
@@ -45,6 +46,7 @@ def test_rows_are_runs(frame):
         move=row.move,
         random_seed=int(row.seed),
         n_particles=16,
+        n_islands=4,
         progressbar=False,
     )
     assert (result.logz, result.logz_se) == (row.logz, row.logz_se)
