@@ -39,7 +39,7 @@ def test_literal_chain(betas, chains, monkeypatch):
 def test_chain_of_the_figure(reference):
     """Weights take x before the move. False alarm 1e-4."""
     lab = figure2.Laboratory(ev.GPModel(K=K, y=SIGNS, likelihood="probit", jitter=0.0))
-    move = ev.moves.HMC(0.5, coordinates="identity", n_leapfrog=2)
+    move = ev.moves.HMC(0.5, coordinates="identity", n_leapfrog=3)
     setting = lab.ais(move)("AIS", "B = 4", reference, 4, 1)
     rng = np.random.default_rng(1)
     assert abs(z_score(np.array([setting.run(rng, 0) for _ in range(1500)]))) < 3.9
