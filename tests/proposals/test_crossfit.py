@@ -12,7 +12,7 @@ def log_density(x):
     return -0.5 * np.sum(x * x, axis=-1)
 
 
-def fits(count, chains=4, draws=250, proposal="normal", bend=0.0):
+def fits(count, chains=4, draws=250, proposal="normal", bend=0.0, times=1):
     for seed in range(count):
         rng = np.random.default_rng(seed)
         x = rng.standard_normal((chains, draws, D))
@@ -22,7 +22,7 @@ def fits(count, chains=4, draws=250, proposal="normal", bend=0.0):
             straight = x[..., 0] - bend * (x[..., 1] ** 2 - 1.0)
             return log_density(np.concatenate([straight[..., None], x[..., 1:]], axis=-1))
 
-        yield cross_fit(x, density(x), density, proposal, chains * draws, rng)
+        yield cross_fit(x, density(x), density, proposal, int(times * chains * draws), rng)
 
 
 def z_of(made):
@@ -30,17 +30,18 @@ def z_of(made):
 
 
 def test_halves_are_correlated_and_the_error_bar_counts_it():
-    """In the family of the proposal all that draws contribute is shared: with as many proposals
-    the two halves have a correlation of one half. 200 replications tell both within 4 se."""
-    made = list(fits(200))
+    """In the family of the proposal what draws contribute is shared: beside few proposals, with
+    which that is most of it, halves are correlated. 80 replications tell it within 4 se, and the
+    error bar within 2.5; without the correlation it were 0.3 off."""
+    made = list(fits(80, times=1 / 8))
     one, two = (np.array([fit.halves[i].bridge.logz for fit in made]) for i in (0, 1))
-    assert np.corrcoef(one, two)[0, 1] == pytest.approx(0.5, abs=0.2)
+    assert np.corrcoef(one, two)[0, 1] == pytest.approx(0.8, abs=0.15)
     assert np.mean([half.shared for fit in made for half in fit.halves]) > 0.8
     assert np.sqrt(np.mean([z_of(fit) ** 2 for fit in made])) == pytest.approx(1.0, abs=0.2)
 
 
 def test_what_no_proposal_of_the_family_fits_is_not_shared():
-    made = list(fits(60, bend=1.0))
+    made = list(fits(30, bend=1.0))
     assert np.mean([half.shared for fit in made for half in fit.halves]) < 0.3
     assert np.sqrt(np.mean([z_of(fit) ** 2 for fit in made])) == pytest.approx(1.0, abs=0.37)
 
