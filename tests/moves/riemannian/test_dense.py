@@ -388,18 +388,10 @@ def test_reversible(name, tails):
 def test_preserves_volume(name, tails):
     """|det J - 1| ≤ 1e-6 at every start, J by fourth-order differences."""
     run, z = maps(name, tails), starts(name, tails)
-    h = 1e-3
-
-    def moved(k, i):
-        step = np.zeros(z.shape[1])
-        step[i] = k * h
-        return run(z + step)[0]
-
-    columns = [
-        (8.0 * (moved(1, i) - moved(-1, i)) - (moved(2, i) - moved(-2, i))) / (12.0 * h)
-        for i in range(z.shape[1])
-    ]
-    J = np.stack(columns, axis=2)
+    h, d = 1e-3, z.shape[1]
+    steps = h * np.multiply.outer([1.0, -1.0, 2.0, -2.0], np.eye(d))[:, :, None]
+    one, back, two, far = run((z + steps).reshape(-1, d))[0].reshape(4, d, *z.shape)
+    J = np.swapaxes((8.0 * (one - back) - (two - far)) / (12.0 * h), 0, 1)
     np.testing.assert_allclose(np.abs(np.linalg.det(J)), 1.0, atol=1e-6)
 
 
@@ -556,10 +548,10 @@ def test_one_step_from_the_definition():
         return central(lambda s: minus_h(s, q), t)
 
     half = p.copy()
-    for _ in range(60):
+    for _ in range(20):
         half = p + 0.5 * eps * dy(y, half)
     new, v = y.copy(), field.metric(y).solve(half)
-    for _ in range(60):
+    for _ in range(20):
         new = y + 0.5 * eps * (v + field.metric(new).solve(half))
     last = half + 0.5 * eps * dy(new, half)
     end = Leapfrog(*TIGHT).follow(field, field.point(y), p, np.full(3, eps), 1)
@@ -728,7 +720,7 @@ def crossings(move, low, high, cut, m):
 @pytest.mark.parametrize(
     ("move", "where"),
     [
-        (moves.RMHMC(0.14, n_leapfrog=12), (-14.0, -8.0, -9.5)),
+        (moves.RMHMC(0.14, n_leapfrog=12), (-14.0, -8.0, -9.0)),
         (moves.MidpointRMHMC(0.7, n_leapfrog=4), (-8.0, 8.0, 0.0)),
         pytest.param(moves.RMHMC(0.3, n_leapfrog=8), (-8.0, 8.0, 0.0), marks=pytest.mark.slow),
         pytest.param(
@@ -739,7 +731,7 @@ def crossings(move, low, high, cut, m):
 )
 def test_funnel_is_crossed_as_often_upwards_as_downwards(move, where):
     """False alarms at 4 standard deviations: 6e-5 each."""
-    up, down, codes = crossings(move, *where, 3000)
+    up, down, codes = crossings(move, *where, 1500)
     spread = np.sqrt((up**2).sum() + (down**2).sum())
     assert abs(up.sum() - down.sum()) < 4.0 * spread
     assert up.sum() > 5.0 * spread  # there is something to compare
