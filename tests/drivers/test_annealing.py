@@ -243,9 +243,9 @@ def gaussian_work(rng, log_z, sd, up, down):
 
 @pytest.mark.parametrize(("up", "down", "sd"), [(200, 200, 1.0), (400, 100, 2.0), (60, 300, 0.3)])
 def test_bennett_is_calibrated(up, down, sd):
-    """300 replicates: RMS z within 1 ± 0.17 (4 sd) and mean z within ± 0.24; false alarm 1e-4."""
+    """150 replicates: RMS z within 1 ± 0.17 and mean z within ± 0.24, 3 sd; false alarm 6e-3."""
     rng = np.random.default_rng(15)
-    found = [bennett(*gaussian_work(rng, -40.0, sd, up, down)) for _ in range(300)]
+    found = [bennett(*gaussian_work(rng, -40.0, sd, up, down)) for _ in range(150)]
     z = np.array([(b.value + 40.0) / b.se for b in found])
     gap = np.array([b.gap / b.gap_se for b in found])
     assert abs(z.mean()) < 0.24

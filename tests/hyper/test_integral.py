@@ -119,11 +119,11 @@ def test_against_quadrature(case):
     A start without its normaliser, or a cloud's weights without the proposal's density, fail.
     """
     problem, centre, sd = CASES[case]
-    pilots = [problem.pilot(centre, sd, seed) for seed in range(2)]
-    assert all(pilot.plan.betas.tolist() == [1.0] for pilot in pilots)
-    scores, errors = zip(*(z_score(islands(p), problem.exact) for p in pilots), strict=True)
-    assert max(np.abs(scores)) < 4.0
-    assert np.median(errors) < 0.03  # 0.0072 are the noise of 192 estimates
+    pilot = problem.pilot(centre, sd)
+    assert pilot.plan.betas.tolist() == [1.0]
+    score, error = z_score(islands(pilot), problem.exact)
+    assert abs(score) < 4.0
+    assert error < 0.03  # 0.0072 are the noise of 192 estimates
 
 
 def test_draws_of_a_posterior():
@@ -203,14 +203,14 @@ def test_few_draws_from_a_surrogate_are_properly_weighted(size):
     """E[mass · f(θ)] = ∫ f s for draws resampled from 8 as from 256: 4.5 sd, 9e-6 each."""
     start, truth = a_start(size), integrals_of_the_start()
     rng, estimates = np.random.default_rng(1), []
-    for _ in range(300):
+    for _ in range(150):
         theta, log_mass, expected = start.draw(rng, 2)
         control = np.exp(start.control(theta)).mean()
         estimates.append(
             np.exp(log_mass) * np.array([1.0, *theta.mean(axis=0), expected, control])
         )
     error = np.mean(estimates, axis=0) - truth
-    se = np.std(estimates, axis=0) / np.sqrt(300)
+    se = np.std(estimates, axis=0) / np.sqrt(150)
     assert (np.abs(error) < 4.5 * se).all()
     assert se[0] < 0.05 * truth[0]
 

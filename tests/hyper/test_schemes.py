@@ -245,7 +245,7 @@ def check_posterior(case, scheme, draws):
     [pytest.param(s, marks=pytest.mark.slow) if s in RATIOS_TELL else s for s in EXACT],
 )
 def test_regression_posterior(scheme):
-    check_posterior("regression", scheme, 2500)
+    check_posterior("regression", scheme, 2500 if "joint" in scheme else 1200)
 
 
 def test_pseudo_marginal_refuses_numbers_that_are_rounding():
@@ -308,7 +308,7 @@ def test_pseudo_marginal_is_exact_with_noisy_estimates():
     model, priors = problems.classification()
     truth = problems.classification_moments(model, priors, points=15, nodes=9)
     scheme = SCHEMES["pseudo-marginal"]._replace(theta=noisy)
-    run = chain(Rough(model), priors, scheme, 2, 1200, 200)
+    run = chain(Rough(model), priors, scheme, 2, 600, 100)
     assert np.abs(z_scores(run, np.array(run.x), truth)).max() < 4.0
 
 

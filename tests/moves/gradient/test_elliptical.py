@@ -45,7 +45,7 @@ def test_many_shrinks_are_exact():
     """
     K, noise = np.array([[1.0, 0.9], [0.9, 1.0]]), 0.05
     model = ev.GPModel(K=K, y=[1.5, 0.5], likelihood=f"gaussian(noise_std={noise**0.5})")
-    path, rng, m = ev.Path(prior_reference(model)), np.random.default_rng(2), 200_000
+    path, rng, m = ev.Path(prior_reference(model)), np.random.default_rng(2), 100_000
     precision = np.linalg.inv(K) + np.eye(2) / noise
     cov = np.linalg.inv(precision)
     mean, root = cov @ model.y / noise, np.linalg.cholesky(cov)
