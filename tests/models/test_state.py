@@ -28,6 +28,7 @@ def slope(x):
     return -x
 
 
+@pytest.mark.usefixtures("small_searches")
 @pytest.mark.parametrize("kind", MODELS)
 def test_runs_leave_models_as_they_were(kind):
     model = MODELS[kind]()

@@ -31,7 +31,7 @@ def test_evidence_is_that_of_quadrature(name):
     """Within four standard errors: of four seeded tests one in four thousand would fail."""
     exact, error = formulas.truth(formulas.PROBLEMS[name], DATA)
     assert error < 1e-3
-    logz, se = estimate(formulas.model(formulas.PROBLEMS[name], DATA))
+    logz, se = estimate(formulas.model(formulas.PROBLEMS[name], DATA), effort="frugal")
     assert se < 0.05
     assert abs(logz - exact) < 4.0 * se + error
 
@@ -98,7 +98,7 @@ def test_groups_that_do_not_differ():
     log_p = -0.5 * (np.linalg.solve(K, y[:, None])[..., 0] @ y + np.linalg.slogdet(K)[1])
     log_p += np.log(w[:, None] / 2) + np.log(w / 2) - 12.0 * np.log(2 * np.pi)
     exact = np.logaddexp.reduce(log_p.ravel())
-    logz, se = estimate(model, target_se=0.004)
+    logz, se = estimate(model, target_se=0.004, effort="frugal")
     assert se < 0.01
     assert abs(logz - exact) < 4.0 * se + 1e-3
 

@@ -169,7 +169,7 @@ def test_nothing_is_drawn_from_a_prior_without_mass(draw):
 def test_what_has_a_mass_is_drawn():
     """A posterior, and a prior of other families."""
     model = model_of("y ~ 1")
-    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    result = ev.log_evidence(model, effort="frugal", random_seed=0, progressbar=False)
     made = ev.replicate(model, result, random_seed=0).replicated
     assert abs(made.mean() - DATA.y.mean()) < DATA.y.std()
     other = model_of("b ~ x", likelihood="bernoulli")
