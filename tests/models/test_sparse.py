@@ -499,7 +499,7 @@ def test_simulated_data():
 
 
 def test_groups_with_modes_of_their_own():
-    """Three groups, each torn between -3 and 3: one-dimensional integrals see both, and no more."""
+    """Three groups, each torn between -3 and 3: one-dimensional integrals see both and no more."""
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(3), rng.integers(2, 5, 3))
     y = rng.choice([-3.0, 3.0], groups.size) + 0.1 * rng.normal(size=groups.size)
