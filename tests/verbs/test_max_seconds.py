@@ -22,7 +22,7 @@ def codes(result):
     return {warning.code for warning in result.warnings}
 
 
-def large(likelihood, n=500):
+def large(likelihood, n=1200):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3))
     f = np.sin(2.0 * X[:, 0])
@@ -72,11 +72,11 @@ def test_chains_are_tuned_for_half_of_the_time():
 
 def test_the_integral_over_hyperparameters_falls_back_on_the_optimum():
     """How far it comes is the machine's; without islands there is no error bar."""
-    model = large("probit", 100)
+    model = large("probit", 200)
     priors = dict.fromkeys(model.hyperparameters.names, lognorm(1.0))
     started = time.perf_counter()
     result = ev.integrated_evidence(
-        model, priors, max_seconds=1.0, random_seed=0, progressbar=False
+        model, priors, max_seconds=2.0, random_seed=0, progressbar=False
     )
     assert time.perf_counter() - started < 60.0
     assert math.isfinite(result.logz)

@@ -378,9 +378,8 @@ def test_poles_at_the_bounds(a, b, effort):
     model = ev.DensityModel(
         lambda x: (a - 1.0) * np.log(x[0]) + (b - 1.0) * np.log1p(-x[0]), dim=1, bounds=[(0, 1)]
     )
-    fit = fit_density(model, policy=EFFORTS[effort])
-    result = estimate(model, reference=fit)
+    result = estimate(model, effort=effort)
     assert abs(result.logz - betaln(a, b)) < 4.0 * result.logz_se < 0.3
-    draws = ev.sample(model, reference=fit, draws=100, tune=100, random_seed=0, progressbar=False)
+    draws = ev.sample(model, draws=100, tune=100, random_seed=0, progressbar=False)
     assert np.isfinite(draws.logtilt).all()
     assert draws.failures == 0
