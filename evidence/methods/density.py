@@ -234,21 +234,14 @@ def compare(seen: Scouted, outcome: Outcome) -> None:
     more, or came to its end before it could say that there is not more."""
     if np.isnan(outcome.logz):
         return
-    se, cut = float(np.nan_to_num(outcome.logz_se)), not np.isfinite(seen.se)
-    gap = seen.logz - outcome.logz
-    if cut:
-        gap = float(np.logaddexp(0.0, seen.missing - outcome.logz))
-    if not gap > (se if cut else SURE * np.hypot(seen.se, se)):
-        return
-    told = (
-        f"sees log Z = {seen.logz:.1f} ± {seen.se:.1f}: a part of the posterior may be missing; "
-    )
-    if cut:
-        told = f"ended before the top: by what it saw log Z may be {gap:.2g} nats higher; "
-    more = " (effort='thorough' looks ten times as long)" if cut else ""
-    outcome.warn(
-        "search-unfinished" if cut else "scout-saw-more",
-        "a look from the prior, which shares nothing with this estimate, "
-        f"{told}the error bar is as wide as the gap{more}",
-    )
-    outcome.doubts.append(Doubt(gap, least=True))
+    se, gap = float(np.nan_to_num(outcome.logz_se)), seen.logz - outcome.logz
+    enough, code, hint = SURE * np.hypot(seen.se, se), "scout-saw-more", ""
+    told = f"sees log Z = {seen.logz:.1f} ± {seen.se:.1f}: a part of the posterior may be missing"
+    if not np.isfinite(seen.se):
+        gap, enough = float(np.logaddexp(0.0, seen.missing - outcome.logz)), se
+        code, hint = "search-unfinished", " (effort='thorough' looks ten times as long)"
+        told = f"ended before the top: by what it saw log Z may be {gap:.2g} nats higher"
+    if gap > enough:
+        text = f"a look from the prior, which shares nothing with this estimate, {told}; "
+        outcome.warn(code, text + f"the error bar is as wide as the gap{hint}")
+        outcome.doubts.append(Doubt(gap, least=True))
