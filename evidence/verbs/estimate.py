@@ -23,8 +23,8 @@ from ..execution.clock import Clock, Stopped, within
 from ..execution.options import told
 from ..messages import InputError, messages
 from ..methods.base import Outcome, Problem
+from ..methods.density import DensityReferee
 from ..methods.referee import Referee
-from ..methods.referees import REFEREES
 from ..methods.registry import METHODS, check_options, check_unused
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from ..moves.base import Move
     from ._options import Effort, Method, Reference
 
-
 _PROBIT_ONLY = ("orthant", "sequential")
+_REFEREES = {"plain": Referee, "density": DensityReferee}  # by the name that a family gives
 
 
 def log_evidence(
@@ -194,7 +194,7 @@ def log_evidence(
             model, None, mover, ladder, call.target_se, n_particles, n_islands, call.seed, clock,
             progress, call.store, executor, n_betas, reference is None, own_move=move is not None,
         )  # fmt: skip
-        referee = REFEREES[kind.referee](problem, wanted, effort)
+        referee = _REFEREES[kind.referee](problem, wanted, effort)
         outcome = referee.answer(method, options)
         settings = {"method": method, **call.told, "effort": effort}
         settings |= {name: value for name, value in options.items() if _is_plain(value)}
