@@ -180,12 +180,12 @@ def _settled(
     best.modes = search.modes or ()
     if rest < nothing and not missed and not best.warnings:
         return best
-    share, shape = search.verdict.share, search.verdict.shape
+    share, shape, folds = search.verdict.share, search.verdict.shape, search.model.chart.folds
+    mixed &= best.name != "prior" or len(search.counting()) <= policy.gaussians * folds
     if mixed and search.blend is not None and share > policy.least and shape < policy.sound:
         mixture = mixture_of(search.blend, search, best.scouted)
-        if mixture.lost[0] < much or best.name != "prior":
-            mixture.warnings = (*mixture.warnings, *_funnelled(search, z, np.exp(log_w)))
-            return mixture
+        mixture.warnings = (*mixture.warnings, *_funnelled(search, z, np.exp(log_w)))
+        return mixture
     if best.name == "prior":
         return best
     if rest > much and best.model.prior is not None:

@@ -153,12 +153,12 @@ class Search:
         """Put a Gaussian in the place of a prior, much wider than all modes together; made anew
         where climbs from far outside it find more of them. False where there is no mode."""
         for _ in range(self.policy.surprises):
-            own = self._counting()
+            own = self.counting()
             if not own:
                 return False
             self.stand_in(self._widened(own))
             self._climb_from_afar()
-            if len(self._counting()) <= len(own):
+            if len(self.counting()) <= len(own):
                 break
         self._screen()
         return True
@@ -194,7 +194,7 @@ class Search:
         self.cloud, self._known = Cloud(self.model), 0
         self._open = self._sloping = self._open[:0]
 
-    def _counting(self) -> list[Mode]:
+    def counting(self) -> list[Mode]:
         """Modes that count, and whose Gaussians can be drawn from."""
         own = usable_modes(self.modes or ())
         return [mode for mode in own if mode.logz > own[0].logz - self.policy.counts]
@@ -202,12 +202,12 @@ class Search:
     @property
     def several(self) -> bool:
         """Whether more than one mode counts."""
-        return len(self._counting()) > 1
+        return len(self.counting()) > 1
 
     def _halve(self) -> None:
         policy = self.policy
         if not policy.budget(self.model):
-            if self._counting():
+            if self.counting():
                 self.missing = -np.inf  # nobody looked, nor said so
                 return
             policy = replace(policy, halved=policy.sought, halved_in_batches=policy.sought)
@@ -219,9 +219,9 @@ class Search:
 
     def _begin(self) -> bool:
         """Gaussians from the cloud, and those at modes; False where there are none."""
-        if self.cloud.rounds or not self._counting():
+        if self.cloud.rounds or not self.counting():
             self._move()
-        own = self._counting()
+        own = self.counting()
         if own:
             weights = np.exp([0.5 * (m.logz - own[0].logz) for m in own])
             means, covs = np.array([m.x for m in own]), np.array([m.cov for m in own])
@@ -347,7 +347,7 @@ class Search:
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         if beta < 1.0 and self.blend is not None and cloud.own:
             # too few draws to say that a mode is none
-            self._include([mode for mode in self._counting() if self._out_of_reach(mode)])
+            self._include([mode for mode in self.counting() if self._out_of_reach(mode)])
 
     def _out_of_reach(self, mode: Mode) -> bool:
         """Whether the proposal has next to nothing at a mode."""
@@ -437,7 +437,7 @@ class Search:
         twice as many: of 128 that are alike eight climbs leave six unknown more often than not."""
         assert self.blend is not None
         n, new = self.policy.tests, list[Mode]()
-        n = max(n, self.policy.scaled(self.model, len(self._counting()))) if n else 0
+        n = max(n, self.policy.scaled(self.model, len(self.counting()))) if n else 0
         for z in self._afar(n):
             found = climb(self.model, self._placed(z), (*(self.modes or ()), *new), None)
             if found is None or not found.logz > self.verdict.logz - self.policy.counts:
@@ -592,7 +592,7 @@ class Search:
     def _parts(self) -> Array:
         """Modes that count, whitened; of those that an angle's cut has parted one."""
         assert self.blend is not None
-        at = np.array([mode.x for mode in self._counting()]).reshape(-1, self.model.n)
+        at = np.array([mode.x for mode in self.counting()]).reshape(-1, self.model.n)
         at = whitened(self.model, at)
         chart, kept = self.blend.chart, [0]
         if not chart.cut.any():
