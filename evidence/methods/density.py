@@ -178,9 +178,9 @@ class DensityReferee(Referee):
 
     def _passed(self, outcome: Outcome, some: int = 64, part: float = 0.1) -> bool:
         """Whether annealing from the prior has so large a ``part`` of its draws above where an
-        unfinished look ended: what that left open it has seen."""
-        its, draws = self.searched, outcome.samples
-        if its is None or draws is None or self.reference.name != "prior":
+        unfinished look ended, and time to say so: what that left open it has seen."""
+        its, draws, late = self.searched, outcome.samples, self.problem.clock.stop()
+        if late or its is None or draws is None or self.reference.name != "prior":
             return False
         log_l = its.model.log_likelihood(its.model.unconstrain(draws[:some]))
         return bool(np.mean(log_l > its.cloud.level) > part)
