@@ -13,7 +13,6 @@ from scipy.spatial import cKDTree
 
 from ...execution.clock import check_interrupt
 from ...messages import InputError, Message
-from ...models.density.checking import central
 from ...models.density.model import DensityModel
 from ...numerics.arrays import Array, Indices
 from ...numerics.special import LOG_SQRT_2PI
@@ -329,8 +328,14 @@ def negative_hessian(model: DensityModel, x: Array) -> Array:
     return differences(model, x, np.fmin(h, short * sd)) if (h > long * sd).any() else H
 
 
-def _of_slopes(model: DensityModel, x: Array, h: Array) -> Array:
-    H = -central(lambda t: model.log_prob_and_gradient(t)[1], x[None], h[None])[0]
+def _of_slopes(model: DensityModel, x: Array, h: Array, together: int = 2**16) -> Array:
+    """By differences of fourth order, of so many numbers ``together``."""
+    places, H = np.array([1.0, -1.0, 2.0, -2.0])[:, None, None], np.empty((x.size, x.size))
+    for some in np.array_split(np.arange(x.size), -(-4 * x.size**2 // together)):
+        rows = x + places * np.diag(h)[some]
+        slopes = model.log_prob_and_gradient(rows.reshape(-1, x.size))[1].reshape(rows.shape)
+        rise = 8.0 * (slopes[0] - slopes[1]) - (slopes[2] - slopes[3])
+        H[some] = -rise / (12.0 * h[some, None])
     return 0.5 * (H + H.T)
 
 

@@ -33,8 +33,8 @@ def central(
             moved[:, i] += k * h
             return function(moved)
 
-        size = h.reshape(-1, *(1,) * (np.ndim(at(0)) - 1))
-        columns.append((8.0 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12.0 * size))
+        rise = 8.0 * (at(1) - at(-1)) - (at(2) - at(-2))
+        columns.append(rise / (12.0 * h.reshape(-1, *(1,) * (rise.ndim - 1))))
     return np.stack(columns, axis=-1)
 
 

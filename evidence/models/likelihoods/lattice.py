@@ -244,7 +244,8 @@ def lattice_moments(kernel, concave, strip, theta, m, v, hints, out, left):
     size, parameters = out.shape[0], theta.shape[0]
     state = np.empty((_ROWS + parameters + 2 * size) * _BATCH)
     own = state[_ROWS * _BATCH :]
-    nodes, halfway = own[parameters * _BATCH :].reshape((2, size, _BATCH))
+    sums = own[parameters * _BATCH :].reshape((2, size, _BATCH))
+    nodes, halfway = sums[0], sums[1]  # unpacked, they would not be known to be without gaps
     x, here, there = np.empty(_BATCH), np.empty(4 * _BATCH), np.empty(4 * _BATCH)
     term, power, differ = np.empty(_BATCH), np.empty(_BATCH), np.empty(_BATCH)
     work = (x, here, term, power)

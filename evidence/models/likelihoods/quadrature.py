@@ -303,8 +303,9 @@ def tilted_moments(
     def share(first: int, stride: int) -> None:
         for k in range(first, len(parts), stride):
             own = parts[k]
-            given = np.ascontiguousarray(theta[:, own]), m[own], v[own]
-            there = np.ascontiguousarray(hints[:, own])
+            # copies are of one type, which is compiled once: writable and without gaps
+            given = np.array(theta[:, own], order="C"), np.array(m[own]), np.array(v[own])
+            there = np.array(hints[:, own], order="C")
             out, left = np.empty((order + 1, m[own].size)), np.ones(m[own].size, dtype=bool)
             if log_concave or unimodal:
                 lattice_moments(kernel, log_concave, strips[own], *given, there, out, left)
