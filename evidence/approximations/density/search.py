@@ -261,11 +261,12 @@ class Search:
             self._last()
 
     def _last(self) -> None:
-        """What rounds made no more even may be met by many draws: modes too many to be named."""
+        """What rounds made no more even may be met by many draws: modes too many to be named. As
+        no round follows, walks may end out of reach as often as they may at most."""
         self._round(self.policy.last)
         its = self.verdict
         sound = its.share > self.policy.least and its.shape < self.policy.sound
-        self.confirmed = sound and self._walk()
+        self.confirmed = sound and self._walk(last=True)
 
     def _round(self, n: int) -> None:
         assert self.blend is not None
@@ -529,7 +530,7 @@ class Search:
         chosen = self.rng.permutation(systematic(favour / favour.sum(), self.rng, n))
         return many[chosen], 1.0 / favour[chosen] / np.sum(1.0 / favour[chosen])
 
-    def _walk(self, kept: int = 512) -> bool:
+    def _walk(self, last: bool = False, kept: int = 512) -> bool:
         """Whether walks from weighted draws stay where the proposal reaches; else it is moved.
         Differences of points ``kept`` are their steps."""
         assert self.blend is not None
@@ -551,7 +552,7 @@ class Search:
                 lost.append(float(own @ unexplained(self._log_q(at[0]), at[1], reach)))
             self.lost = float(np.mean(lost[len(lost) // 2 :]))
             went = moved / (_STEPS * len(lost))
-            if not (self.lost < outside[self.lost >= before] and went > policy.moving):
+            if not (self.lost < outside[last or self.lost >= before] and went > policy.moving):
                 break
         else:
             return True
