@@ -84,9 +84,8 @@ def climb(
 
 def _uphill(model: DensityModel, x: Array, H: Array) -> float:
     """What Newton's step would gain, in nats."""
-    slope = _slope(model, x)
     try:
-        half = np.linalg.solve(np.linalg.cholesky(H), slope)
+        half = np.linalg.solve(np.linalg.cholesky(H), _fall(model, x)[1])
     except np.linalg.LinAlgError:
         return np.inf
     return 0.5 * float(half @ half)
@@ -211,15 +210,6 @@ def _fall_by_differences(model: DensityModel, x: Array) -> tuple[float, Array]:
     value = model.log_prob(np.concatenate([x[None], x + np.diag(h)]))
     slope = np.where(np.isfinite(value[1:]), (value[0] - value[1:]) / h, 0.0)
     return -_finite(float(value[0])), np.where(np.isfinite(slope), slope, 0.0)
-
-
-def _slope(model: DensityModel, x: Array) -> Array:
-    """The gradient, by central differences where there is none."""
-    if model.has_gradient:
-        return model.log_prob_and_gradient(x[None])[1][0]
-    h = 1e-5 * np.maximum(model.units, np.abs(x))
-    value = model.log_prob(np.concatenate([x + np.diag(h), x - np.diag(h)]))
-    return (value[: x.size] - value[x.size :]) / (2.0 * h)
 
 
 def _descend(
