@@ -87,8 +87,8 @@ class Blend:
 
     def squares(self, z: Array) -> Array:
         """Squared distances of rows of the chart from the means, in sds; (M, K)."""
-        out = np.empty((self.size, len(z)))
-        squares(np.ascontiguousarray(z), self.means, self._inverse_roots, out)
+        out, at = np.empty((self.size, len(z))), np.ascontiguousarray(self.means)
+        squares(np.ascontiguousarray(z), at, self._inverse_roots, out)
         return out.T
 
     def log_shares(self, z: Array) -> Array:
@@ -107,11 +107,11 @@ class Blend:
         between so many rows."""
         variances, shares = np.array(copies).T
         heights = self._at_means[:, None] + np.log(shares) - 0.5 * z.shape[1] * np.log(variances)
-        out, z = np.empty(len(z)), np.ascontiguousarray(z)
+        out, z, at = np.empty(len(z)), np.ascontiguousarray(z), np.ascontiguousarray(self.means)
         for first in range(0, len(z), together):
             check_interrupt()
             some = slice(first, first + together)
-            log_sums(z[some], self.means, self._inverse_roots, heights, 1.0 / variances, out[some])
+            log_sums(z[some], at, self._inverse_roots, heights, 1.0 / variances, out[some])
         return out
 
     def _folded(self, log_f: Callable[[Array], Array], z: Array) -> Array:
