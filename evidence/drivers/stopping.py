@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -240,21 +241,22 @@ def run_pieces(
         checkpoint.save()
 
 
-def _missing(run: Run, seed: np.random.SeedSequence) -> dict[int, dict[str, Any]]:
-    """Tasks wanted and not done, full ones for all groups, or what was asked for."""
-    budget = run.budget
-    if budget.target_se is None:
-        size, most = budget.block, budget.first
-        sizes = [min(size, most - start) for start in range(0, most, size)]
-    else:
-        _, wanted = admitted(run.groups(), budget)
-        sizes = [budget.block] * (_GROUPS * math.ceil(wanted / budget.block))
-    children = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i))
-                for i in range(len(sizes))]  # fmt: skip
+def _missing(
+    run: Run, seed: np.random.SeedSequence, together: int = 4096
+) -> dict[int, dict[str, Any]]:  # fmt: skip
+    """Tasks wanted and not done, full ones for all groups, or what was asked for; so many
+    ``together`` at most, as seeds take time, too."""
+    block, most = run.budget.block, run.budget.first
+    if run.budget.target_se is not None:
+        _, wanted = admitted(run.groups(), run.budget)
+        most = _GROUPS * math.ceil(wanted / block) * block
+    wanting = (i for i in range(math.ceil(most / block)) if i not in run.blocks)
     return {
-        i: {"n_islands": size, "seed": child}
-        for i, (size, child) in enumerate(zip(sizes, children, strict=True))
-        if i not in run.blocks
+        i: {
+            "n_islands": min(block, most - i * block),
+            "seed": np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)),
+        }
+        for i in islice(wanting, together)
     }
 
 

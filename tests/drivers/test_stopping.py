@@ -145,6 +145,11 @@ def test_deadline():
     assert np.isfinite(run.estimate().se)
 
 
+def test_a_million_islands_do_not_use_up_the_time_before_the_first():
+    run = waves(Job(fakes.lognormal, (0.5,)), Budget(None, first=10**6), clock=Clock(0.7))
+    assert run.final.size > 0
+
+
 def test_nothing_in_time():
     run = waves(Job(fakes.lognormal, (0.5,)), Budget(0.1), clock=Clock(1e-9))
     assert not run.blocks
