@@ -124,8 +124,15 @@ def _in_steps(problem: Problem) -> Outcome:
     if not several and problem.reference.share is None and problem.reference.name != "prior":
         # no scout looks for mass that EP does not have, where models are drawn in steps
         mixture = mixture_of([problem.reference], prior=True)
-        return over_components(replace(problem, reference=mixture, _path=None), mixture, auto)
+        problem = replace(problem, reference=mixture, _path=None)
+        return over_components(problem, mixture, _in_steps_or_alone)
     return _with_notes(anneal(problem, None, notes), notes)
+
+
+def _in_steps_or_alone(problem: Problem) -> Outcome:
+    """A component's share; annealed where it has all of Z: its draws in steps were too uneven."""
+    alone = problem.reference.share is None
+    return anneal(problem, None, []) if alone else auto(problem)
 
 
 def _from_reference(

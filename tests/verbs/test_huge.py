@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.sparse import csc_array
+from scipy.special import gammaln, logsumexp
 
 import evidence as ev
 from evidence.gaussians.base import NotPositiveDefinite
@@ -53,3 +56,22 @@ def test_a_density_far_below_zero():
     result = run(model, effort="frugal")
     assert np.isnan(result.logz)
     assert any("subtract a constant" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian(noise_std=0.3)", "poisson"])
+def test_a_prior_a_million_times_as_wide_as_a_latent_value_is_known(likelihood):
+    """Draws in steps refuse, annealing has all of Z, and was told to try draws in steps again."""
+    prior, y = csc_array(np.array([[1e-12]])), np.full(30, 5.0)
+    model = ev.SparseModel(prior, y, likelihood=likelihood, A=np.ones((30, 1)))
+    answer = run(model)
+    if likelihood == "poisson":
+        rate = np.exp(np.linspace(0.5, 3.0, 20001))  # of 30 data, under a flat prior
+        log_p = y.sum() * np.log(rate) - y.size * rate - gammaln(y + 1.0).sum()
+        mass = logsumexp(log_p) + np.log(2.5 / 20000)
+        truth = mass - 0.5 * np.log(2.0 * np.pi * 1e12)
+    else:
+        truth = stats.norm.logpdf(5.0, 0.0, 1e6) - 29 * np.log(0.3) - 14.5 * np.log(2.0 * np.pi)
+        truth -= 0.5 * np.log(30.0)
+    assert abs(answer.logz - truth) < 4.0 * answer.logz_se + 1e-9
+    assert answer.logz_se < 0.01
+    assert not answer.warnings
