@@ -174,14 +174,9 @@ def balanced(groups: list[Array]) -> LogMean:
 
 
 def run_waves(
-    job: Job,
-    budget: Budget,
-    seed: np.random.SeedSequence,
-    clock: Clock,
-    progress: Progress,
-    checkpoint: Checkpoint,
-    executor: Executor | None = None,
-) -> Run:
+    job: Job, budget: Budget, seed: np.random.SeedSequence, clock: Clock, progress: Progress,
+    checkpoint: Checkpoint, executor: Executor | None = None,
+) -> Run:  # fmt: skip
     """Run ``job(n_islands=, seed=)`` for as many islands as ``budget`` wants.
 
     What is run depends on seeds and values only, never on timing, unless the clock runs out.
@@ -193,9 +188,8 @@ def run_waves(
         _record(run, index, islands, clock, progress)
 
     while tasks := _missing(run, seed):
-        progress.expect(
-            run.final.size + sum(t["n_islands"] for t in tasks.values()), run.final.size
-        )
+        more, have = sum(task["n_islands"] for task in tasks.values()), run.final.size
+        progress.expect(have + more, have)
         name = f"block {{}} of {{n_islands}} × {job.options.get('n_particles')}"
         run.warnings += run_pieces(job, tasks, name, Islands, record, clock, checkpoint, executor)
         if clock.stop():
@@ -205,16 +199,10 @@ def run_waves(
 
 
 def run_pieces(
-    job: Job,
-    tasks: Mapping[int, Mapping[str, Any]],
-    name: str,
-    kind: type[Any],
-    done: Callable[[int, Any], None],
-    clock: Clock,
-    checkpoint: Checkpoint,
-    executor: Executor | None,
-    whole: Callable[[Any], bool] = lambda result: True,
-) -> list[str]:
+    job: Job, tasks: Mapping[int, Mapping[str, Any]], name: str, kind: type[Any],
+    done: Callable[[int, Any], None], clock: Clock, checkpoint: Checkpoint,
+    executor: Executor | None, whole: Callable[[Any], bool] = lambda result: True,
+) -> list[str]:  # fmt: skip
     """Run tasks by number, except those whose results the checkpoint has; warnings.
 
     ``name`` is formatted with a task's number and arguments, ``kind`` is what results are, and

@@ -126,6 +126,12 @@ class Cloud:
         stands in for one, since p/π grows without end where p has the heavier tails."""
         return self._height(self.z[self.kept], self.log_l[self.kept])
 
+    @property
+    def ahead(self) -> float:
+        """log of the part of Z above the level, if all of it were as high as the highest draw."""
+        above = self.height >= self.level
+        return float(logsumexp(self.log_w[above]) + self.log_l[self.kept[above]].max())
+
     def _height(self, z: Array, log_l: Array) -> Array:
         return log_l + self.log_prior(z) if isinstance(self.model, Rebased) else log_l
 

@@ -54,7 +54,7 @@ def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy) -> float:
         flat, above, log_w = _level(cloud, enough, policy.flat)
         log_x = float(logsumexp(log_w))
         log_z = float(logsumexp(cloud.log_w + cloud.log_l[cloud.kept]))
-        ahead = log_x + float(cloud.log_l[above].max())
+        ahead = cloud.ahead
         if ahead < np.log(policy.left) + np.logaddexp(log_z, ahead) or flat:
             return -np.inf
         if cloud.log_l.size + n > most:

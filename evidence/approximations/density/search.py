@@ -98,6 +98,8 @@ class Search:
             if self.model.prior is not None or self._rebase():
                 self._look(late)
             self.cut = False
+        if self.missing == np.inf and self.cloud.kept.size:  # it was cut on the way up
+            self.missing = self.cloud.ahead
         return self
 
     def _look(self, late: bool) -> None:
@@ -122,8 +124,7 @@ class Search:
         return self
 
     def _screen(self) -> None:
-        n = self.policy.screen(self.model)
-        n = int(min(n, max(self.allowed.left / 8, 32)))
+        n = int(min(self.policy.screen(self.model), max(self.allowed.left / 8, 32)))
         with phase("scout"):
             if self.model.prior is not None:
                 self.cloud.screen(self.rng, n)
@@ -355,7 +356,7 @@ class Search:
         assert self.blend is not None
         at = whitened(self.model, mode.x[None])
         reach = max(self.verdict.top, self.verdict.logz)
-        return bool(unexplained(self._log_q(at), self._log_prob(at), reach)[0] > 0.5)
+        return bool(unexplained(self._log_q(at), self.cloud.log_p(at), reach)[0] > 0.5)
 
     def _beyond(self, z: Array, log_p: Array) -> Array:
         """The excess of log p over what is known, of points where it is clear; -inf elsewhere.
@@ -513,9 +514,6 @@ class Search:
         lowest = values.reshape(-1, *near.shape).min(axis=0)
         return np.asarray((lowest < at[:, None]).all(axis=1))
 
-    def _log_prob(self, z: Array) -> Array:
-        return self.model.log_likelihood(placed(self.model, z)) + self.cloud.log_prior(z)
-
     def _log_q(self, z: Array) -> Array:
         assert self.blend is not None
         return self.blend.log_ratio(z) + self.cloud.log_prior(z)
@@ -535,7 +533,7 @@ class Search:
         Differences of points ``kept`` are their steps."""
         assert self.blend is not None
         policy, (walkers, outside, stages) = self.policy, self.policy.walks(self.model)
-        z, log_p, log_w = self.posterior()
+        log_f, (z, log_p, log_w) = self.cloud.log_p, self.posterior()
         archive, log_z = z[systematic(np.exp(log_w), self.rng, kept)], self.verdict.logz
         reach = min(max(self.verdict.top, log_z), log_z + np.log(policy.heavy))
         first, own = self._starts(walkers, reach)
@@ -545,7 +543,7 @@ class Search:
             if stage and not self._doubtful(stage, walkers * most):
                 return True
             while len(lost) * _STEPS < most and moved < enough:
-                more, high, went = walk(self._log_prob, at, archive, self.blend, self.rng, _STEPS)
+                more, high, went = walk(log_f, at, archive, self.blend, self.rng, _STEPS)
                 at, moved = (more[-1], high[-1]), moved + _STEPS * went
                 seen.append(more.reshape(-1, z.shape[1]))
                 values.append(high.ravel())
@@ -601,7 +599,7 @@ class Search:
 
         def height(z: Array) -> Array:
             flat = self.cloud.log_prior(chart.inward(z)) - self.cloud.log_prior(z)
-            return self._log_prob(z) + flat
+            return self.cloud.log_p(z) + flat
 
         for i in range(1, len(at)):
             rows = chart.between(at[i], at[kept], np.array([0.0, *_BETWEEN, 1.0]))

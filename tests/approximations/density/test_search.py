@@ -533,6 +533,28 @@ def test_a_draw_that_outweighs_others_does_not_hold_up_the_halving():
     assert result.evaluations["scout"] < NORMAL.screened_in_batches + 30 * 800
 
 
+def test_halving_that_is_cut_short_says_how_much_may_be_above():
+    """Without a number log Z was NaN: "the numbers failed"."""
+    seen, prior = [], ev.GaussianPrior(np.zeros(5))
+
+    def log_likelihood(x):
+        seen.append(len(x))
+        return -0.5e6 * (x * x).sum(axis=1)
+
+    model = ev.DensityModel(log_likelihood, 5, prior=prior, vectorized=True)
+    search = Search(model, np.random.default_rng(0), replace(NORMAL, screened_in_batches=2**14))
+    seen.clear()
+    with within(lambda flops=0.0: sum(seen) > 2**14 + 2000):
+        search.run()
+    cloud = search.cloud
+    assert search.cut
+    assert cloud.rounds
+    assert cloud.level > cloud.height.min()
+    above = cloud.height >= cloud.level
+    most = logsumexp(cloud.log_w[above]) + cloud.height.max()
+    assert search.missing == pytest.approx(most)
+
+
 def test_draws_of_the_prior_stay_when_time_is_up():
     seen = []
 
