@@ -174,7 +174,7 @@ def _check_formulas(given: object) -> dict[str, str]:
     given = [given] if isinstance(given, str) else given
     each = listed("models", given, "formulas")
     formulas = given if isinstance(given, Mapping) else dict(zip(each, each, strict=True))
-    for name, formula in formulas.items():
+    for name, formula in named(formulas).items():
         if not isinstance(formula, str):
             raise InputError(
                 f"models[{shown(name)}] must be a formula where data are given, got "

@@ -94,6 +94,7 @@ def test_saved_and_loaded(comparison, tmp_path):
     ("change", "message"),
     [
         ({"models": {}}, "must map names to models"),
+        ({"models": [], "data": {"y": Y}}, "models must map names to models"),
         ({"prior": {"right": 1.0}}, "prior must give one number for each"),
         ({"prior": {"right": 1.0, "short": -1.0}}, "prior\\['short'\\] must be a positive"),
         ({"checkpoint": "x"}, "checkpoint= is for one run"),

@@ -121,6 +121,8 @@ class Design:
         except Exception as error:
             what = f"no column {error}" if isinstance(error, KeyError) else error
             raise InputError(f"X_new: new data do not fit the formula: {what}") from error
+        if np.iscomplexobj(made.design_matrix):
+            raise InputError(f"data: a column of {', '.join(made.slices)} is complex, not real")
         return np.asarray(made.design_matrix, float).reshape(rows, -1)
 
     def columns(self, data: pd.DataFrame | None = None) -> Array:

@@ -69,6 +69,7 @@ def test_formulas(formula, words):
         (DATA.assign(x=True), "x has one level, True"),
         (DATA.assign(x=pd.Categorical(["p"] * N, ["p", "q"])), "x has one level, p"),
         (DATA.assign(x=0.0), "x is zero in every row"),
+        (DATA.assign(x=DATA.x + 1j), "data: a column of Intercept, x is complex, not real"),
         (DATA.assign(x=0.1), "x can be written by the other columns"),
     ],
 )

@@ -25,7 +25,7 @@ class Soft(NamedTuple):
     def solve(self, p: Array) -> Array:
         """G⁻¹p."""
         out = np.empty_like(self.phi)
-        soft_solve(self.Q, self.phi, np.require(p, requirements="CW"), out)  # one type of array
+        soft_solve(self.Q, self.phi, np.require(p, None, ("C", "W")), out)  # of one type
         return out
 
     def half_logdet(self) -> Array:
