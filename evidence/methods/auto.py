@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -77,11 +78,10 @@ def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
     if alone and not problem.reference.converged and problem.reference.name != "laplace":
         problem = _second_reference(problem, notes)
     if not annealed:
-        target = problem.aim
-        outcome = _from_reference(problem, target, notes)
+        outcome = _from_reference(problem, problem.aim, notes)
         if outcome is None and is_probit(problem.model):
             trial = try_tilting(problem)
-            verdict = judge_tilting(trial, target)
+            verdict = judge_tilting(trial, problem.aim)
             notes.append(verdict.reason)
             if verdict.draws <= MOST:
                 outcome = run_tilted(problem, trial)
@@ -125,14 +125,14 @@ def _in_steps(problem: Problem) -> Outcome:
         # no scout looks for mass that EP does not have, where models are drawn in steps
         mixture = mixture_of([problem.reference], prior=True)
         problem = replace(problem, reference=mixture, _path=None)
-        return over_components(problem, mixture, _in_steps_or_alone)
+        return over_components(problem, mixture, partial(_shared, notes=notes))
     return _with_notes(anneal(problem, None, notes), notes)
 
 
-def _in_steps_or_alone(problem: Problem) -> Outcome:
+def _shared(problem: Problem, notes: list[str]) -> Outcome:
     """A component's share; annealed where it has all of Z: its draws in steps were too uneven."""
     alone = problem.reference.share is None
-    return anneal(problem, None, []) if alone else auto(problem)
+    return _with_notes(anneal(problem, None, notes), notes) if alone else auto(problem)
 
 
 def _from_reference(

@@ -75,3 +75,4 @@ def test_a_prior_a_million_times_as_wide_as_a_latent_value_is_known(likelihood):
     assert abs(answer.logz - truth) < 4.0 * answer.logz_se + 1e-9
     assert answer.logz_se < 0.01
     assert not answer.warnings
+    assert any("resample-move" in note for note in answer.notes)
