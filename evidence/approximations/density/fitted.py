@@ -74,7 +74,7 @@ def fit_density(
     best = _one(model, found.modes, scales, policy) or density_prior_reference(model)
     whole: DensityReference | Mixture = best
     if found.search is not None and found.search.cloud.kept.size:
-        whole = _settled(best, found.search, mixed=not single or found.search.several)
+        whole = _settled(best, found.search, mixed=not single or len(found.search.counting()) > 1)
     whole.seconds = time.perf_counter() - started
     whole.warnings = (*whole.warnings, *found.doubts)
     return whole
@@ -210,7 +210,11 @@ def sighted(search: Search, z: Array, beyond: Array) -> Scouted:
         live = search.cloud.height >= search.cloud.level
         mass = np.exp(search.cloud.log_w[live])
         unclear = max(float(mass @ beyond[live] / mass.sum()), 1e-300)
-        return Scouted(search.estimate, np.inf, float(np.log(unclear)) + search.missing)
+        missing = float(np.log(unclear)) + search.missing
+        if search.cut and not search.shares:  # on the way up: no draw yet says what is to come
+            known = max([search.estimate, *(mode.logz for mode in search.counting())])
+            missing = max(missing, known + float(np.log(np.expm1(search.policy.rough))))
+        return Scouted(search.estimate, np.inf, missing)
     if search.confirmed:
         return Scouted(search.sight.logz, search.sight.se)
     return Scouted(search.estimate, float(np.hypot(search.policy.rough, search.noise)))

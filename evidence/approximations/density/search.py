@@ -200,11 +200,6 @@ class Search:
         own = usable_modes(self.modes or ())
         return [mode for mode in own if mode.logz > own[0].logz - self.policy.counts]
 
-    @property
-    def several(self) -> bool:
-        """Whether more than one mode counts."""
-        return len(self.counting()) > 1
-
     def _halve(self) -> None:
         policy = self.policy
         if not policy.budget(self.model):
@@ -582,9 +577,8 @@ class Search:
                 "more: effort='normal', or more evaluations or time, looks for them"
             )
             warnings = (*warnings, Message("modes-missed", text))
-        lost = self.policy.caution * self.lost
-        lost = lost if self.confirmed else max(lost, self.policy.rough)
-        modes = self._parts() if self.several else np.zeros((0, self.model.n))
+        lost = max(self.policy.caution * self.lost, 0.0 if self.confirmed else self.policy.rough)
+        modes = self._parts() if len(self.counting()) > 1 else np.zeros((0, self.model.n))
         logz = self.verdict.logz
         return Blended(self.model, self.blend, self.verdict, logz, lost, warnings, modes=modes)
 

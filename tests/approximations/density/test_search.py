@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 import evidence as ev
 from evidence.approximations.density.blend import Blend, at_points, learnt, placed, whitened
 from evidence.approximations.density.cloud import Cloud, resolution
-from evidence.approximations.density.fitted import Found, drawn_from
+from evidence.approximations.density.fitted import Found, drawn_from, sighted
 from evidence.approximations.density.halving import halve
 from evidence.approximations.density.modes import _trust_region, find_modes, peaks
 from evidence.approximations.density.policy import NORMAL
@@ -553,6 +553,10 @@ def test_halving_that_is_cut_short_says_how_much_may_be_above():
     above = cloud.height >= cloud.level
     most = logsumexp(cloud.log_w[above]) + cloud.height.max()
     assert search.missing == pytest.approx(most)
+    z = search.posterior()[0]  # explained by a fit, all of it: a tenth of a nat stays open
+    truth, seen = -2.5 * np.log(1e6 + 1.0), sighted(search, z, np.zeros(len(z)))
+    assert seen.se == np.inf
+    assert np.logaddexp(0.0, seen.missing - truth) == pytest.approx(0.1, rel=0.05)
 
 
 def test_draws_of_the_prior_stay_when_time_is_up():
