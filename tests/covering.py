@@ -1,4 +1,5 @@
-"""Every pair in few cases: whatever depends on two circumstances at once is met."""
+"""Every pair in few cases: whatever depends on two circumstances at once is met. And which of
+many cases are run with every change."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import combinations, product
 from typing import Any
+
+import pytest
 
 
 def covering(*factors: Iterable[Any]) -> list[tuple[Any, ...]]:
@@ -49,3 +52,16 @@ def in_turns(first: Iterable[Any], second: Iterable[Any], start: int = 0) -> lis
     """
     values = list(second)
     return [(one, values[(start + i) % len(values)]) for i, one in enumerate(first)]
+
+
+def seldom(cases: Iterable[Any], *often: int) -> list[Any]:
+    """Parameters of which those at the places ``often`` are always run; the others are slow.
+
+    >>> [len(case.marks) for case in seldom("abc", 1)]
+    [1, 0, 1]
+    """
+    found = []
+    for i, case in enumerate(cases):
+        marks = () if i in often else pytest.mark.slow
+        found.append(pytest.param(*(case if type(case) is tuple else (case,)), marks=marks))
+    return found
