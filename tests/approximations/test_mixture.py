@@ -72,9 +72,14 @@ def test_weights_are_positive(mixture):
 
 
 def test_it_says_where_the_posterior_is():
+    """Several modes: a doubt."""
     mixture = fit_mixture(two_groups().model)
     np.testing.assert_allclose(mixture.probable, [0.5, 0.5, 0.0], atol=1e-6)
     one, doubts = mixture.heaviest()
     assert one.share is None
     assert [doubt.code for doubt in doubts] == ["several-modes"]
+
+
+@pytest.mark.slow
+def test_one_mode_that_has_nearly_all_is_no_doubt():
     assert not fit_mixture(uneven_groups().model).heaviest()[1]

@@ -150,6 +150,7 @@ def test_rings_take_many_components(seed):
     assert not result.warnings
 
 
+@pytest.mark.slow
 def test_there_is_no_cliff_between_targets():
     """A little more precision costs a little more."""
     points = {
@@ -253,9 +254,8 @@ def slopes(t):
     return -(2.0 * t + 20.0 * np.pi * np.sin(2.0 * np.pi * t))
 
 
-@pytest.mark.parametrize(
-    ("seed", "grad"), [(1, None), pytest.param(0, slopes, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "grad"), [(1, None), (0, slopes)])
 def test_more_modes_than_components_to_the_usual_error_bar(seed, grad):
     """Of 81 no fit covers all: a mixture of them is found, or slices reach what it leaves."""
     t = (np.arange(200_000) + 0.5) / 200_000 * 8.96 - 4.48

@@ -65,6 +65,7 @@ def test_heavy_tails_are_not_a_little_in_each(model, near):
     assert _near(q, log_w, u) == near
 
 
+@pytest.mark.slow
 def test_many_coefficients_are_annealed_from_their_mode():
     """Draws of Laplace's Gaussian are worth next to nothing, and the prior is far away."""
     fit = fit_density(regression(50, 100), policy=EFFORTS["frugal"])
@@ -73,6 +74,7 @@ def test_many_coefficients_are_annealed_from_their_mode():
     assert not fit.warnings
 
 
+@pytest.mark.slow
 def test_many_children_are_learnt_some_at_a_time():
     """A funnel of twenty coordinates, of which no set of draws shows all children."""
     model = ev.examples.funnel(19).model

@@ -47,7 +47,8 @@ def test_both_modes_count(dim, share, at, children):
     assert result.logz_se < 0.06
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 8])
 def test_what_lies_far_beyond_gaussians_at_modes_counts(seed):
     """The second mode's wide end, at 100 of Laplace's sd, holds 2.5 % of Z."""
     result = ev.log_evidence(funnel(2, 0.4, -7.0, 1), random_seed=seed, progressbar=False)

@@ -177,6 +177,7 @@ def test_fresh_climbs_test_a_proposal():
     assert len(search.modes) == search.blend.size - 1 > 4
 
 
+@pytest.mark.slow
 def test_more_modes_than_climbs_are_not_confirmed():
     """Of 4096 modes alike a few dozen are found, and draws of these are even: log 100 too low."""
 
@@ -370,7 +371,8 @@ def test_where_nothing_has_a_likelihood_there_is_no_answer():
         Cloud(model).screen(np.random.default_rng(0), 64)
 
 
-@pytest.mark.parametrize("number", [26, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [26, 7])
 def test_random_densities_that_were_missed(number):
     """A mode uphill of 1e-5 of the prior holds 15 %; a ridge of eight dimensions."""
     case = random_density(number)
@@ -396,6 +398,7 @@ def test_modes_of_a_transform_are_told_apart():
     assert np.abs(result.samples).mean() == pytest.approx(3.0, abs=0.1)  # in parameters
 
 
+@pytest.mark.slow
 def test_modes_of_a_density_without_a_prior_are_looked_for_around_those_found():
     """Products u v_j are known up to a sign: from afar all climbs ended in the same one of two
     modes, and log Z lacked log 2 in silence."""
@@ -444,7 +447,8 @@ def test_one_draw_with_all_the_weight_stands_in_for_no_prior():
     assert not search._outgrown()
 
 
-@pytest.mark.parametrize("seed", [7, pytest.param(9, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [7, 9])
 def test_a_narrow_mode_among_slopes_of_wide_ones_is_climbed_first(seed):
     """Its few points among the draws of the prior, 1e-4 of them, are lower than those that stand
     out on slopes of a wide mode that Laplace's Gaussian fits badly: -.105 ± .0013 before."""
@@ -520,6 +524,7 @@ def test_a_lone_point_has_a_gaussian_as_small_as_its_mass():
     assert width == pytest.approx(0.18, rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_draw_that_outweighs_others_does_not_hold_up_the_halving():
     """Of four spheres one had a single draw of the prior above most levels: 109 of them, each of
     800 draws, where fourteen will do."""

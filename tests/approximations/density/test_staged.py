@@ -129,6 +129,7 @@ def test_weights_tell_what_gaussians_do_not_have():
     assert abs(w.mean() - 1.0) < 4.5 * w.std() / np.sqrt(w.size)
 
 
+@pytest.mark.slow
 def test_few_draws_are_as_unbiased_as_many():
     """Components of little weight have their share of small islands, too: parents are those of
     ``draw``, draws of which E[N(·; component)/q] = 1, to 2 % for the rarest one as well."""
@@ -243,6 +244,7 @@ def test_many_children_are_taken_a_few_rows_at_a_time(monkeypatch):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_a_mixture_does_not_reach():
     """A hundredth of the posterior everywhere is a hundredth; within a ball it lacks the rest."""
     found, rng = fitted("walk 6"), np.random.default_rng(0)

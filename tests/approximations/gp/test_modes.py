@@ -104,7 +104,8 @@ def test_maxima_are_those_of_any_part_of_the_data():
     assert all(parts[n].tolist() == whole[n].tolist() for n in whole)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
 def test_a_guide_keeps_both_modes_of_a_likelihood(seed):
     """Its first weights are uneven; what it would learn from them holds one of the modes only."""
     y, s, mean, var = 25.0, 0.5, 1.0, 9.0
