@@ -4,7 +4,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-from covering import covering
+from covering import covering, seldom
 from problems import covariance, exact_draws, log_z_by_quadrature, small_model
 from scipy.integrate import quad
 from scipy.special import log_ndtr
@@ -103,7 +103,8 @@ def equicorrelated(y, mean, rho, rest):
 
 
 @pytest.mark.parametrize(
-    ("order", "adaptive"), [("given", False), ("random", True), ("tail", True), ("tail", False)]
+    ("order", "adaptive"),
+    seldom([("given", False), ("random", True), ("tail", True), ("tail", False)], 0, 1),
 )
 def test_equicorrelated(order, adaptive):
     """N = 40: more coordinates than a block. Adaptive: slack 0.02."""
@@ -175,7 +176,7 @@ def test_every_stage_is_an_evidence():
 # -- draws -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("adaptive", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_draws_come_from_the_posterior(adaptive):
     """Weighted by Ẑ, against rejection from the prior: mean and square within 5 se (2e-5)."""
     model, _ = four()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from covering import seldom
 from problems import LIKELIHOODS, covariance, exact_draws, log_z_by_quadrature, small_model
 
 import evidence as ev
@@ -18,7 +19,15 @@ SEED = np.random.SeedSequence
 
 @pytest.mark.parametrize(
     ("likelihood", "resampling"),
-    [*(("probit", scheme) for scheme in SCHEMES), ("poisson(exposure=1.5)", None)],
+    [
+        *(
+            pytest.param(
+                "probit", scheme, marks=() if scheme == "systematic" else pytest.mark.slow
+            )
+            for scheme in SCHEMES
+        ),
+        ("poisson(exposure=1.5)", None),
+    ],
 )
 def test_unbiased_for_z_however_it_resamples(monkeypatch, likelihood, resampling):
     """1000 islands of 8 draws from the prior, resampled after every value if need be.
@@ -45,7 +54,7 @@ def test_resampling_happens_and_helps(monkeypatch):
     assert spread["systematic"] < 0.9 * spread[None]
 
 
-@pytest.mark.parametrize("resampling", ["multinomial", None])
+@pytest.mark.parametrize("resampling", ["multinomial", pytest.param(None, marks=pytest.mark.slow)])
 def test_an_island_knows_its_variance(monkeypatch, resampling):
     """Mean of the islands' own variances against their spread: within 30 %."""
     monkeypatch.setattr(guiding, "_BLOCK", 2)
@@ -57,7 +66,7 @@ def test_an_island_knows_its_variance(monkeypatch, resampling):
     assert np.mean(islands.variance) == pytest.approx(spread, rel=0.3)
 
 
-@pytest.mark.parametrize("likelihood", ["probit", "poisson(exposure=1.5)"])
+@pytest.mark.parametrize("likelihood", seldom(["probit", "poisson(exposure=1.5)"], 0))
 def test_draws_survive_resampling(monkeypatch, likelihood):
     """Posterior means from 600 islands that resample after every value, z-scores below 5.
 
