@@ -229,6 +229,7 @@ def test_a_callable_optimizer_hears_of_seed_and_restarts(words):
     assert (kept[0][1:] != kept[2][1:]).all()
 
 
+@pytest.mark.slow
 def test_a_callable_optimizer_finds_what_the_default_finds():
     from scipy.optimize import minimize
 
@@ -501,7 +502,7 @@ def test_arguments_by_other_names_are_answered(kind):
     ("estimator", "X", "y"),
     [
         (GaussianProcessClassifier(KERNEL, optimizer=None), X, Y),
-        (GaussianProcessClassifier(KERNEL), X[:30], SPECIES),
+        pytest.param(GaussianProcessClassifier(KERNEL), X[:30], SPECIES, marks=pytest.mark.slow),
         (GaussianProcessRegressor(KERNEL), LINE, WAVE),
         (GaussianProcessRegressor(KERNEL, alpha=0.1), LINE, np.stack([WAVE, -WAVE], axis=1)),
     ],

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from covering import seldom
 
 import evidence as ev
 from evidence.execution import checkpoint, files
@@ -321,7 +322,7 @@ def same_draws(one, other):
 
 @pytest.mark.parametrize(
     "move",
-    ["mgrad", "pcn", "nuts", "gibbs", pytest.param("rmhmc", marks=pytest.mark.slow), "mmala"],
+    ["mgrad", "gibbs", *seldom(["pcn", "nuts", "rmhmc", "mmala"])],
 )
 def test_chains_go_on_from_every_place(tmp_path, monkeypatch, move):
     """Every step is kept; the run is cut after each of five of them, and goes on there."""
@@ -343,6 +344,7 @@ def test_chains_go_on_from_every_place(tmp_path, monkeypatch, move):
     same_draws(chains(path, **words), want)  # finished: nothing is left to draw
 
 
+@pytest.mark.slow
 def test_chains_cut_by_the_clock_go_on(tmp_path):
     path, words, cuts = tmp_path / "run.ckpt", {"move": "hmc", "draws": 1500, "tune": 200}, 0
     want = [chains(None, **words) for _ in range(2)][1]  # nothing is compiled any more
@@ -424,6 +426,7 @@ def test_a_search_cut_by_the_clock_lends_its_islands_to_no_other(tmp_path, monke
     assert (whole.logz, whole.logz_se) == (want.logz, want.logz_se)
 
 
+@pytest.mark.slow
 def test_a_long_batch_that_is_cut_is_not_lost(tmp_path, monkeypatch):
     """Of 4096 points of the first look 500 were evaluated when the run died, and twice."""
     calls = []

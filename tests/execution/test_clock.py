@@ -291,7 +291,8 @@ print(result.settings["interrupted"])
 """
 
 
-@pytest.mark.parametrize("presses", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("presses", [1, 2])
 def test_an_interrupted_process_ends_without_a_long_traceback(presses, tmp_path):
     """Nothing is compiled yet: after a second the compiler is at work, for several more."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}

@@ -112,7 +112,7 @@ def same(found, meta, arrays):
     )
 
 
-@pytest.mark.parametrize("compress", [True, False])
+@pytest.mark.parametrize("compress", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_flipped_bit_is_refused_or_harmless(tmp_path, compress):
     """Bits of large arrays, of their headers and of the archive's directory."""
     rng = np.random.default_rng(0)

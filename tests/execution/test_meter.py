@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from covering import seldom
 
 import evidence as ev
 from evidence.execution.meter import Meter, metered, phase, tally
@@ -43,7 +44,9 @@ def test_phases_nest_and_derivatives_are_apart():
     assert meter.spent()
 
 
-@pytest.mark.parametrize("method", ["auto", "smc", "ais", "pt"])
+@pytest.mark.parametrize(
+    "method", ["auto", "smc", "ais", pytest.param("pt", marks=pytest.mark.slow)]
+)
 def test_a_result_counts_what_its_function_counts(method):
     counted = Counted()
     model = ev.DensityModel(counted, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
@@ -56,7 +59,7 @@ def test_a_result_counts_what_its_function_counts(method):
     assert f"{counted.calls:,}" in result.summary()
 
 
-@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
+@pytest.mark.parametrize("pool", seldom([ThreadPoolExecutor, ProcessPoolExecutor], 1))
 def test_workers_bring_their_counts_back(pool):
     model = ev.DensityModel(gaussian, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
     how = {"n_particles": 20, "n_islands": 4, "random_seed": 0, "progressbar": False}

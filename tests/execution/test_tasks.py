@@ -124,7 +124,7 @@ def test_interrupt_keeps_what_is_there():
     assert 0 < len(found) < 100
 
 
-_LONG = {"pt": pytest.mark.slow}
+_LONG = {"pt": pytest.mark.slow, "auto": pytest.mark.slow}
 
 
 @pytest.mark.parametrize(
@@ -141,6 +141,7 @@ def test_log_evidence_is_the_same_in_processes(processes, method):
     np.testing.assert_array_equal(here.samples, there.samples)
 
 
+@pytest.mark.slow
 def test_dask_cluster_with_a_worker_killed(tmp_path):
     """Two worker processes, one killed in the middle: the same answer as threads, no loss."""
     distributed = pytest.importorskip("distributed")
