@@ -37,6 +37,7 @@ def truth() -> float:
     return float(total)
 
 
+@pytest.mark.slow
 def test_hyperparameters_of_classes_are_integrated_out(model):
     result = ev.log_evidence(model, target_se=0.03, random_seed=0, progressbar=False)
     assert result.method == "integrated"

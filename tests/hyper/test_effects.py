@@ -56,6 +56,7 @@ def test_density_is_the_product_of_integrals_over_effects(tau, noise):
     assert density.functions.logdensity(row) == pytest.approx(total, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_narrow_scatter_about_groups_has_an_answer():
     """By the joint density this took minutes, or ended without an answer."""
     model = model_of("y ~ 0 + (1|g)", {"likelihood__df": 3.0})
@@ -77,6 +78,7 @@ def test_groups_of_many_data_are_left_to_ep():
     assert density_over(model, model.priors) is None
 
 
+@pytest.mark.slow
 def test_enormous_counts_keep_their_digits():
     """EP's sites, ten orders stronger than the prior, leave half a nat to rounding, unsaid."""
     rng, g = np.random.default_rng(7), np.repeat(np.arange(4), 3)

@@ -4,6 +4,7 @@ import mpmath as mp
 import numpy as np
 import pandas as pd
 import pytest
+from covering import seldom
 from scipy import stats
 from scipy.stats import multivariate_normal
 
@@ -97,6 +98,7 @@ def test_no_ratio_of_noise_to_prior_costs_digits(ratio, scale):
     assert got == pytest.approx(float(want), rel=1e-9, abs=max(1e-7, 2e-15 / ratio))
 
 
+@pytest.mark.slow
 def test_a_mode_of_small_noise_and_large_sd_is_found():
     """By the optimum that a search finds from the data's scale log Z would be 20 nats too low."""
     means, sizes = np.array([10.3, -15.3, 10.9, 4.76, 11.4]), [3, 3, 2, 2, 2]
@@ -172,6 +174,7 @@ class NoQuantiles:
         self.logpdf, self.rvs, self.support = self.own.logpdf, self.own.rvs, self.own.support
 
 
+@pytest.mark.slow
 def test_a_prior_without_quantiles_is_left_to_a_search():
     model = ev.from_formula("y ~ 1 + (1|g)", DATA)
     words = {"effort": "frugal", "random_seed": 1, "progressbar": False}
@@ -224,7 +227,7 @@ def test_summaries_agree_with_quadrature():
         assert row["sd"] == pytest.approx(sd, rel=0.1)
 
 
-@pytest.mark.parametrize("noise", [1e-9, pytest.param(1e-4, marks=pytest.mark.slow), 1.0])
+@pytest.mark.parametrize("noise", seldom([1e-9, 1e-4, 1.0], 2))
 def test_formulas_without_groups_may_have_little_noise(noise):
     """Against a sum over log s of the residuals' density and the fit's, by orthogonal factors."""
     y = 1.0 + 2.0 * DATA.x.to_numpy() + noise * np.random.default_rng(1).standard_normal(N)
@@ -272,7 +275,8 @@ def test_data_without_any_noise_are_refused_unless_the_prior_prevents_it(formula
 FAR_TRUTH = -102.952543
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_mode_far_outside_of_the_prior_is_climbed_to(seed):
     """A scale of six prior deviations holds nine tenths of Z: no climb from the prior ends there,
     and without it log Z is 2.37 too low. The truth is that of the catalogue's cubature."""
@@ -289,6 +293,7 @@ def test_the_case_of_a_far_mode_is_the_catalogue_s():
     np.testing.assert_array_equal(case.model.y, model.y)
 
 
+@pytest.mark.slow
 def test_rows_in_another_order_and_a_group_for_every_row():
     """Of the second log Z is finite however small the noise is: its effects explain all data."""
     turned = DATA.sample(frac=1.0, random_state=1)

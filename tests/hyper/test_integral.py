@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from covering import seldom
 from scipy.special import expit
 from scipy.stats import lognorm, multivariate_t
 
@@ -109,10 +110,7 @@ CASES = {
 }
 
 
-SLOW = dict.fromkeys(["1", "3", "6", "two modes, found from the lower"], pytest.mark.slow)
-
-
-@pytest.mark.parametrize("case", [pytest.param(c, marks=SLOW.get(c, ())) for c in CASES])
+@pytest.mark.parametrize("case", seldom(CASES, [*CASES].index("two modes")))
 def test_against_quadrature(case):
     """4 standard errors: false alarm 6e-5. One step, and an error bar that a bias would break.
 
@@ -198,7 +196,8 @@ def integrals_of_the_start():
     return np.array([s.sum(), s @ grid[:, 0], s @ grid[:, 1], expected, expected])
 
 
-@pytest.mark.parametrize("size", [8, pytest.param(256, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [8, 256])
 def test_few_draws_from_a_surrogate_are_properly_weighted(size):
     """E[mass · f(θ)] = ∫ f s for draws resampled from 8 as from 256: 4.5 sd, 9e-6 each."""
     start, truth = a_start(size), integrals_of_the_start()
