@@ -169,6 +169,7 @@ def test_evaluations_that_are_allowed_are_used_to_look():
     assert few.resolution > 10.0 * result.resolution
 
 
+@pytest.mark.slow
 def test_a_search_that_was_cut_short_leaves_draws_and_doubt():
     """They are drawn from what was found; nobody has tested it, and the error bar knows."""
     case = random_density(416)
@@ -180,6 +181,7 @@ def test_a_search_that_was_cut_short_leaves_draws_and_doubt():
     assert sum(result.evaluations.values()) <= 1.1 * 85_000
 
 
+@pytest.mark.slow
 def test_slow_batches_have_an_answer_in_time():
     """.1 ms a row: 15,000 of them, where draws of the prior alone would be half a million."""
 

@@ -157,7 +157,7 @@ def test_error_bars_are_calibrated(reference):
     assert 0.7 < np.sqrt(np.mean(np.square(z))) < 1.3
 
 
-@pytest.mark.parametrize("n", [1, 8])
+@pytest.mark.parametrize("n", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_a_wall_in_a_wide_prior(n):
     """By symmetry every class is as likely; under a prior of sd 100 log Z was .23 nats too low,
     ± .001: between two places of a lattice straight lines lie far below a wall."""

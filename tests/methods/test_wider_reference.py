@@ -70,11 +70,13 @@ def test_error_bars_of_half_spaces(case, method):
     assert abs(z.mean()) < 0.35
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [
         ("probit", 8, 1e3, 1.0),
-        *(pytest.param(c, marks=pytest.mark.slow) for c in (CASES[2], ("poisson", 20, 25.0, 0.1))),
+        CASES[2],
+        ("poisson", 20, 25.0, 0.1),
     ],
 )
 def test_both_ways_meet_on_half_spaces(case):
@@ -90,6 +92,7 @@ def test_both_ways_meet_on_half_spaces(case):
     assert sum(bool(r.warnings) for r in results) <= 7  # one in twelve
 
 
+@pytest.mark.slow
 def test_few_particles_behind_a_wall_are_not_slow_mixing():
     """One of 128 may stay a hundred nats too low: it weighs nothing, and says nothing of moves."""
     model, _ = half_space("probit", 8, 1e3, 1.0)
