@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from covering import seldom
 from scipy import stats
 
 import evidence as ev
@@ -74,7 +75,7 @@ def test_a_rewritten_likelihood_is_resumed(tmp_path):
     assert run(regression(nameless), tmp_path / "run.ckpt") == first
 
 
-@pytest.mark.parametrize("row", range(4))
+@pytest.mark.parametrize("row", seldom(range(4), 3))
 def test_every_derivative_counts(row):
     def corrected(x, y):
         r = y * math.exp(-x)
@@ -222,6 +223,7 @@ def test_prior_bounds_metric_and_sampler_count():
     assert known(density(names=["a", "b"])) == known(density())
 
 
+@pytest.mark.slow
 def test_a_density_in_jax():
     jnp = pytest.importorskip("jax.numpy")
     model = ev.from_jax(lambda x: -jnp.sum(jnp.cosh(x)), 2)
@@ -247,6 +249,7 @@ print(digest(*gp.identity()), digest(*one.identity()))
 """
 
 
+@pytest.mark.slow
 def test_another_process_finds_the_same():
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True

@@ -55,6 +55,7 @@ class Counted:
         return bowl(x)
 
 
+@pytest.mark.slow
 def test_modes_are_looked_for_once():
     """What Laplace's method finds goes on to the fit by hand, and the answer is the same."""
     searching, alone, handed = Counted(), Counted(), Counted()

@@ -176,10 +176,11 @@ def test_softabs_and_metrics():
             "mgrad",
             "needs the density's gradient: pass grad=",
         ),
-        (
+        pytest.param(
             ("grad", "hessian", "third", "along", "tensor"),
             "nuts",
             r"ev.from_jax.*move='elliptical'",
+            marks=pytest.mark.slow,
         ),
         (("hessian", "third", "along", "tensor"), "rmhmc", "needs hessian= of DensityModel"),
         (("third", "tensor"), "rmhmc", "needs tensor= or third= of DensityModel"),

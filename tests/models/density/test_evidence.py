@@ -130,10 +130,10 @@ _CASES = [
     *zip(_NAMES * 2, ["smc", "ais", "arm", "importance", "arm", "importance", "ais", "smc"],
          strict=True),
 ]  # fmt: skip
-_LONG = [pytest.param(name, "pt", marks=pytest.mark.slow) for name in _NAMES if name != "heavy"]
+_LONG = [pytest.param(name, "pt", marks=pytest.mark.slow) for name in _NAMES]
 
 
-@pytest.mark.parametrize(("name", "method"), [*_CASES, ("heavy", "pt"), *_LONG])
+@pytest.mark.parametrize(("name", "method"), [*_CASES, *_LONG])
 def test_exact_truth(name, method):
     """Within 4.5 standard errors (1e-4 per case with 15 degrees of freedom)."""
     model, truth, fit = prepared(name)
@@ -241,7 +241,8 @@ def test_same_seed_same_answer(method):
     assert other.logz != first.logz
 
 
-@pytest.mark.parametrize("method", ["smc", pytest.param("pt", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["smc", "pt"])
 def test_processes_give_the_same_numbers(processes, method):
     words = SMALL | ({"n_sweeps": 8, "n_particles": 16} if method == "pt" else {})
     words |= {"method": method, "reference": "laplace"}
@@ -252,6 +253,7 @@ def test_processes_give_the_same_numbers(processes, method):
     np.testing.assert_array_equal(here.samples, there.samples)
 
 
+@pytest.mark.slow
 def test_processes_with_jax(processes):
     words = SMALL | {"method": "smc", "reference": "laplace"}
     here = estimate(ev.from_jax(jax_banana, 2), **words)
@@ -369,9 +371,10 @@ def test_steps_that_are_too_long_are_rejected_without_a_warning(kind):
         assert np.isfinite(state.tilt).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("a", "b", "effort"),
-    [(0.2, 0.3, "normal"), pytest.param(2.0, 0.2, "frugal", marks=pytest.mark.slow)],
+    [(0.2, 0.3, "normal"), (2.0, 0.2, "frugal")],
 )
 def test_poles_at_the_bounds(a, b, effort):
     """Beta functions whose density grows without limit at a bound; 0.3 nats would be seen."""

@@ -179,6 +179,7 @@ def test_the_funnel_is_fitted(funnel, fit):
     assert plain.warnings != ()
 
 
+@pytest.mark.slow
 def test_a_banana_is_not_a_funnel():
     """Scales make its weights a little more even, and lose the ends where they extrapolate."""
     model = ev.examples.banana(0.1).model
@@ -198,7 +199,8 @@ def test_the_evidence_of_a_banana():
     assert abs(np.mean([run.logz for run in runs])) < bound < 0.08
 
 
-@pytest.mark.parametrize("method", [pytest.param("smc", marks=pytest.mark.slow), "ais"])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["smc", "ais"])
 def test_the_evidence_of_the_funnel(funnel, fit, method):
     result = ev.log_evidence(
         funnel, method=method, reference=fit, random_seed=1, progressbar=False

@@ -59,6 +59,7 @@ def test_modes_and_curvatures_whatever_the_units(vectorized, gradient):
     np.testing.assert_allclose(H, np.eye(5), atol=1e-2)
 
 
+@pytest.mark.slow
 def test_a_bare_density_with_a_wall_in_any_units():
     """Half a normal density: climbs in coordinates of their own sizes stop at the wall, 1e4
     deviations away from the mode. log Z = log √(2π)⁵ Π sd - log 2."""

@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
+from covering import in_turns, seldom
 from formulae.categorical import ENCODINGS
 from formulae.transforms import TRANSFORMS
 from typer.testing import CliRunner
@@ -170,16 +171,27 @@ def ran(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize("formula", HOSTILE)
-def test_no_formula_of_the_shell_runs_code(csv, ran, formula):
-    before = csv.read_bytes()
-    for words in (["compare", csv, "y ~ x", formula], ["fit", csv, formula],
-                  ["predict", csv, formula, csv]):  # fmt: skip
-        got = CliRunner().invoke(cli.app, list(map(str, words)), catch_exceptions=False)
-        assert got.exit_code == 2, got.output
-        assert got.stderr.startswith("error: formula: ")
-        assert got.stderr.count("\n") == 1
-        assert not got.stdout
+COMMANDS = {
+    "compare": lambda csv, formula: ["compare", csv, "y ~ x", formula],
+    "fit": lambda csv, formula: ["fit", csv, formula],
+    "predict": lambda csv, formula: ["predict", csv, formula, csv],
+}
+
+
+@pytest.mark.parametrize(
+    ("formula", "command"),
+    seldom(
+        [pair for start in range(3) for pair in in_turns(HOSTILE, COMMANDS, start)],
+        *range(len(HOSTILE)),
+    ),
+)
+def test_no_formula_of_the_shell_runs_code(csv, ran, formula, command):
+    before, words = csv.read_bytes(), COMMANDS[command](csv, formula)
+    got = CliRunner().invoke(cli.app, list(map(str, words)), catch_exceptions=False)
+    assert got.exit_code == 2, got.output
+    assert got.stderr.startswith("error: formula: ")
+    assert got.stderr.count("\n") == 1
+    assert not got.stdout
     assert not ran
     assert [path.name for path in csv.parent.iterdir()] == ["d.csv"]
     assert csv.read_bytes() == before
@@ -324,13 +336,20 @@ def test_all_of_a_formula_is_read(terms, word):
         ev.from_formula(f"y ~ {terms}", DATA)
 
 
+DEEP = [
+    "(" * 10_000 + "x" + ")" * 10_000, "(" * 400 + "x" + ")" * 400,
+    "bs(" * 5000 + "x" + ")" * 5000, "{" * 900 + "x" + "}" * 900, f"I({'-' * 5000}x)",
+    f"I({'x + ' * 3000}x)", "x:" * 4000 + "x", "x" * 200_000, "x + " * 100_000 + "x",
+]  # fmt: skip
+PLACES = ["y ~ {}", "{} ~ x", "y | trials({}) ~ x", "y ~ ({} | g)"]
+
+
 @pytest.mark.parametrize(
-    "text",
-    ["(" * 10_000 + "x" + ")" * 10_000, "(" * 400 + "x" + ")" * 400,
-     "bs(" * 5000 + "x" + ")" * 5000, "{" * 900 + "x" + "}" * 900, f"I({'-' * 5000}x)",
-     f"I({'x + ' * 3000}x)", "x:" * 4000 + "x", "x" * 200_000, "x + " * 100_000 + "x"],
-)  # fmt: skip
-@pytest.mark.parametrize("place", ["y ~ {}", "{} ~ x", "y | trials({}) ~ x", "y ~ ({} | g)"])
+    ("text", "place"),
+    seldom(
+        [pair for start in range(4) for pair in in_turns(DEEP, PLACES, start)], *range(len(DEEP))
+    ),
+)
 def test_deep_and_endless_formulas(place, text):
     with pytest.raises(
         ev.InputError, match=r"^formula: .*(nested too deeply|too many|COLON)"

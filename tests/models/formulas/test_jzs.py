@@ -166,6 +166,7 @@ def test_nothing_is_drawn_from_a_prior_without_mass(draw):
         draw(model_of("y ~ x"))
 
 
+@pytest.mark.slow
 def test_what_has_a_mass_is_drawn():
     """A posterior, and a prior of other families."""
     model = model_of("y ~ 1")

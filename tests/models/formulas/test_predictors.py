@@ -86,6 +86,7 @@ def test_hyperparameters_beside_predictors():
     assert abs(result.logz - truth) < 4 * np.hypot(result.logz_se, held[0].logz_se)
 
 
+@pytest.mark.slow
 def test_groups_and_integrated_hyperparameters(tmp_path):
     model = ev.from_formula("y ~ x + (1 | g)", DATA, predictors={"sigma": "x + (1 | g)"})
     result = ev.log_evidence(model, random_seed=0, progressbar=False, n_islands=8, effort="frugal")

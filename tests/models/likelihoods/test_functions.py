@@ -85,6 +85,7 @@ def test_derivatives_where_predictors_have_units(unit):
     np.testing.assert_allclose(unit**2 * found.curvature, want.curvature, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_three_predictors():
     lik, same = from_function(third_of_three, predictors=list("abc"), example_y=[0, 1, 2],
                               check=lambda y: y), Softmax(("a", "b", "c"))  # fmt: skip
@@ -95,6 +96,7 @@ def test_three_predictors():
     np.testing.assert_allclose(found.curvature, want.curvature, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_first_predictor_given_the_others():
     """Normal: closed forms; tilted by nodes and by quadrature."""
     lik, same = made(), Predicted(Gaussian(), ("noise_std",))
@@ -111,6 +113,7 @@ def test_the_first_predictor_given_the_others():
     np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_evidence_by_fields_against_the_family():
     words = {"mean": {"log_s": -1.0}}
     own = ev.PredictorsModel(
@@ -156,6 +159,7 @@ def test_evidence_by_a_formula_against_quadrature(formula, tmp_path):
     assert ev.load(tmp_path / "result.npz").logz == found.logz
 
 
+@pytest.mark.slow
 def test_predictions_and_data_of_a_formula(formula):
     model, _ = formula
     posterior = ev.log_evidence(model, **QUIET)

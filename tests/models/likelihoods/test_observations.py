@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.special
 import scipy.stats
+from covering import seldom
 
 from evidence.models.likelihoods import (
     AsymmetricLaplace,
@@ -174,7 +175,7 @@ def test_log_predictive_of_real_targets():
     np.testing.assert_allclose(gaussian, Gaussian(0.5).log_prob([0.0], [1.0]))
 
 
-@pytest.mark.parametrize("make", [Probit, Logit, Cloglog])
+@pytest.mark.parametrize("make", seldom([Probit, Logit, Cloglog], 1))
 def test_probability_in_wide_cavities(make):
     mean = np.array([0.0, 3.0, -30.0, 500.0, -900.0, 2.0])
     var = np.array([1.0, 1e-4, 25.0, 1e5, 1e5, 0.0])

@@ -168,6 +168,7 @@ def test_evidence_of_formulas(formula, truth):
     assert model.likelihood.check(drawn).y.size == 6
 
 
+@pytest.mark.slow
 def test_bounds_where_noise_is_predicted():
     """log sigma ~ N(m, s²) by a predictor and by nodes; of a censored and of a truncated one."""
     for extra in ("cens(c)", "cens(c) + trunc(-1, 3)"):
