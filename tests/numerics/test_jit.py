@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
+from covering import seldom
 
 from evidence.models.likelihoods import probit
 from evidence.numerics import jit
@@ -257,6 +258,7 @@ def test_what_other_sources_compiled_is_not_served(tmp_path, anew):
     assert run(2.0, "left", "right") == before
 
 
+@pytest.mark.slow
 @compiled_only
 def test_specialisations_by_closure_are_compiled_once(tmp_path):
     """Functions made by one factory, or by one around another: a file each, and the next process
@@ -395,7 +397,7 @@ print(round(value[0] + log_ndtr_derivatives(0.0, 1)[0], 6),
 
 @compiled_only
 @pytest.mark.parametrize(
-    ("where", "program"), [("no folder", PROGRAM), ("a full disk", SMALL_PROGRAM)]
+    ("where", "program"), seldom([("no folder", PROGRAM), ("a full disk", SMALL_PROGRAM)], 0)
 )
 def test_where_no_code_can_be_kept_all_works_and_the_user_is_told_once(tmp_path, where, program):
     """A copy of the package whose folders cannot be written, and a home that is none."""
@@ -494,6 +496,7 @@ def test_kernels_of_one_name_are_told_apart():
     assert len({kernel.native_name for kernel in kernels if kernel.address}) == len(families)
 
 
+@pytest.mark.slow
 @compiled_only
 def test_a_part_that_is_kept_serves_callers_in_other_files(tmp_path, anew):
     head = "from evidence.numerics.jit import jit\n"

@@ -40,6 +40,7 @@ def test_halves_are_correlated_and_the_error_bar_counts_it():
     assert np.sqrt(np.mean([z_of(fit) ** 2 for fit in made])) == pytest.approx(1.0, abs=0.2)
 
 
+@pytest.mark.slow
 def test_what_no_proposal_of_the_family_fits_is_not_shared():
     made = list(fits(30, bend=1.0))
     assert np.mean([half.shared for fit in made for half in fit.halves]) < 0.3

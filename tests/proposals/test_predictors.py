@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from covering import seldom
 from scipy.stats import norm
 
 import evidence as ev
@@ -53,7 +54,7 @@ def one_direction_each(family, seed):
 
 @pytest.mark.parametrize(
     "family",
-    ["gaussian", "zero_inflated_poisson", pytest.param("weibull", marks=pytest.mark.slow)],
+    ["gaussian", *seldom(["zero_inflated_poisson", "weibull"])],
 )
 def test_dense_against_quadrature(family):
     """|z| > 4 by chance: 1 in 10,000."""
@@ -133,6 +134,7 @@ def test_resampling_leaves_it_unbiased():
     assert abs(result.logz - truth) < 4 * result.logz_se
 
 
+@pytest.mark.slow
 def test_groups_whose_noise_differs():
     """Tails are heavy where few data tell a group's noise: values are drawn with a tilt."""
     rng = np.random.default_rng(2)
@@ -163,6 +165,7 @@ def test_groups_whose_noise_differs():
     assert abs(result.logz - truth) < 4 * result.logz_se
 
 
+@pytest.mark.slow
 def test_no_draw_weighs_thousands_of_times_the_mean():
     """Sites of full precision guide draws away from where data to come are flat: of 32,768 draws
     one was worth a fifth of all, with nothing before it that told."""

@@ -33,7 +33,7 @@ def test_a_draw_is_one_line_of_descent():
     assert u.std(axis=0).min() > 0.1
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.999])
+@pytest.mark.parametrize("threshold", [pytest.param(0.0, marks=pytest.mark.slow), 0.999])
 def test_resampling_leaves_estimates_unbiased(threshold):
     """Of a chain that a filter knows, within four standard errors, whether resampled or not."""
     rng = np.random.default_rng(2)

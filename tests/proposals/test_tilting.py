@@ -62,7 +62,7 @@ def proposals(cov, signs, mean):
 # -- truths ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [2, 3, 6])
+@pytest.mark.parametrize("n", [2, 3, pytest.param(6, marks=pytest.mark.slow)])
 def test_scipy_agrees_in_few_dimensions(n):
     """15 comparisons in all, each at 4.5 standard errors: false alarm below 2e-4."""
     rng = np.random.default_rng(n)
@@ -131,7 +131,9 @@ def test_independent_signs_give_the_exact_product():
     assert found.converged
 
 
-@pytest.mark.parametrize("name", ["heart", "ripley", "usps-hard"])
+@pytest.mark.parametrize(
+    "name", ["heart", "ripley", pytest.param("usps-hard", marks=pytest.mark.slow)]
+)
 def test_reference_values_of_the_research_data(research_data, name):
     """False alarm below 1e-4 for the three together."""
     with open(research_data.parent / "reference.csv", encoding="utf-8") as file:

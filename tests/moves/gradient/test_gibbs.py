@@ -34,7 +34,8 @@ def test_invariance(reference, beta, update, sweeps):
     assert smallest_p_value(make_path(reference=reference), move, beta) > 1e-5
 
 
-@pytest.mark.parametrize("update", ["exact", pytest.param("slice", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("update", ["exact", "slice"])
 def test_from_far_away_in_ten_dimensions(update):
     """40 steps from the wrong corner, then one against rejection from the prior.
 
