@@ -122,7 +122,14 @@ def test_what_is_drawn(figure):
     assert said == dict.fromkeys(WRONG, name)
 
 
-@pytest.mark.parametrize("figure", FIGURES)
+#: seconds each: they draw many panels, or much of what there is
+LARGE = ["plot_corner", "plot_autocorrelation", "plot_result", "plot_draws"]
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [pytest.param(f, marks=pytest.mark.slow) if f in LARGE else f for f in FIGURES],
+)
 def test_results_of_other_kinds_and_axes(figure, right):
     name, *others = inspect.signature(getattr(plots, figure)).parameters
     said = {kind: draw(figure, value) for kind, value in right.items()}

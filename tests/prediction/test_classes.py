@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from covering import seldom
 from scipy.special import expit, softmax
 from softmax_problems import dense
 
@@ -41,8 +44,7 @@ def conditionals(model: SoftmaxModel, x: np.ndarray) -> tuple[np.ndarray, np.nda
     return np.stack(means, axis=-1), np.stack(variances, axis=-1)
 
 
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("count", [1, 3, 2000])
+@pytest.mark.parametrize(("count", "shared"), seldom(product([1, 3, 2000], [False, True]), 3, 4))
 def test_draws_by_brute_force(shared, count):
     """400,000 latent values per point: an error of 0.001 at the most, as of the nodes."""
     model, rng = of_three(shared), np.random.default_rng(1)
@@ -147,6 +149,7 @@ def test_draws_of_hyperparameters_are_averaged_over():
     assert np.abs(found.probability - parts[0].probability).max() > 0.01
 
 
+@pytest.mark.slow
 def test_many_hyperparameters_share_the_nodes_out():
     """Far from the data every setting says the same, so all nodes must count, not a few again."""
     kernels = ["25.0 * RBF(1.0)", "16.0 * RBF(1.0)", "9.0 * RBF(1.0)"]

@@ -82,6 +82,7 @@ def test_a_comparison_predicts_the_mixture_of_its_models(frame, tmp_path):
         ev.predict(again, new)
 
 
+@pytest.mark.slow
 def test_a_comparison_of_integrals_is_read_back(frame, tmp_path):
     comparison = ev.compare(["s ~ x", "s ~ x + (1 | g)"], frame, likelihood="poisson", **QUICK)
     comparison.save(tmp_path / "c.npz")

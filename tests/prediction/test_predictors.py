@@ -85,6 +85,7 @@ def test_dense_at_the_data_and_elsewhere(dense):
     np.testing.assert_allclose(own.mean, q.predictors[0][0])
 
 
+@pytest.mark.slow
 def test_the_draws_of_a_dense_model(dense):
     result = ev.log_evidence(dense, random_seed=0, progressbar=False)
     words = {"mean_new": [0.0, -0.5]}
