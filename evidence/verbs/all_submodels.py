@@ -80,7 +80,8 @@ def all_submodels(
     >>> rng = np.random.default_rng(0)
     >>> data = {"x": rng.normal(size=24), "a": list("pq") * 12}
     >>> data["y"] = data["x"] + rng.normal(size=24)
-    >>> found = ev.all_submodels("y ~ x * a", data, random_seed=0, progressbar=False)
+    >>> words = {"effort": "frugal", "random_seed": 0, "progressbar": False}
+    >>> found = ev.all_submodels("y ~ x * a", data, **words)
     >>> list(found.table.index)[0], len(found.table)
     ('y ~ 1 + x', 5)
     >>> bool(found.inclusion.log_bayes_factor["x"] > 3.0)

@@ -200,7 +200,7 @@ OBSERVED = {
 def test_density_and_moments_of_a_mixture_by_brute_force(name):
     likelihood, y = OBSERVED[name]
     rng = np.random.default_rng(3)
-    mean, var = rng.normal(0.3, 0.8, (400, 3)), np.array([[0.2, 1.5, 0.01]])
+    mean, var = rng.normal(0.3, 0.8, (100, 3)), np.array([[0.2, 1.5, 0.01]])
     prediction = made(likelihood, mean, var)
     x = np.linspace(-12.0, 12.0, 6001)
     for b in range(3):
@@ -320,6 +320,7 @@ def test_blocks_change_nothing(posterior):
     np.testing.assert_allclose(parts.quantiles([0.2, 0.8]), whole.quantiles([0.2, 0.8]))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_points_times_draws():
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(200, 2))

@@ -98,7 +98,8 @@ def jzs(
     0.7071067811865476
     >>> data = {"y": [1.2, 0.8, 2.0, 2.9, 2.4, 3.5], "a": list("pppqqq")}
     >>> comparison = ev.compare(
-    ...     ["y ~ a", "y ~ 1"], data, priors=ev.jzs("wide"), random_seed=0, progressbar=False
+    ...     ["y ~ a", "y ~ 1"], data, priors=ev.jzs("wide"), effort="frugal", random_seed=0,
+    ...     progressbar=False,
     ... )
     >>> bool(2.0 < np.exp(-comparison.table.log_bayes_factor["y ~ 1"]) < 4.0)
     True
