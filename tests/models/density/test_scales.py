@@ -170,6 +170,7 @@ def fit(funnel):
     return fit_density(funnel, policy=few)
 
 
+@pytest.mark.slow
 def test_the_funnel_is_fitted(funnel, fit):
     assert fit.scales is not None
     assert fit.warnings == ()

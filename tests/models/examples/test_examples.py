@@ -53,7 +53,7 @@ def test_derivatives_and_draws(make):
     within(np.einsum("mi,mj->mij", away, slope), -np.eye(model.n))
 
 
-@pytest.mark.parametrize("make", [logistic, network])
+@pytest.mark.parametrize("make", [logistic, pytest.param(network, marks=pytest.mark.slow)])
 def test_derivatives(make):
     model = make().model
     model.check_derivatives(np.random.default_rng(2).normal(0.0, 1.5, (4, model.n)))

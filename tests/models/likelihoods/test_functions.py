@@ -58,7 +58,7 @@ X = np.linspace(0.0, 1.0, 24)
 Y = np.sin(6 * X) + np.exp(-1.5 + X) * rng.normal(size=X.size)
 
 
-@pytest.mark.parametrize("function", [noisy, COMPILED])
+@pytest.mark.parametrize("function", [pytest.param(noisy, marks=pytest.mark.slow), COMPILED])
 def test_derivatives_are_those_of_the_family(function):
     lik, same = made(function=function), Predicted(Gaussian(), ("noise_std",))
     eta = rng.normal(size=(3, 2, X.size))
@@ -73,6 +73,7 @@ def scaled(eta, y, unit):
     return COMPILED((eta[0] / unit, eta[1] / unit), y, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-9, 1e6])
 def test_derivatives_where_predictors_have_units(unit):
     """Slopes of a function of η/unit are 1/unit times as steep."""

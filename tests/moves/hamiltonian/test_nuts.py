@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from covering import covering
+from covering import covering, seldom
 from moves.invariance import smallest_p_value
 from problems import small_model
 from scipy.stats import ttest_1samp
@@ -30,7 +30,8 @@ NARROW = ["probit", "poisson(exposure=1.5)", "student_t(df=4, scale=0.5)"]
 
 
 @pytest.mark.parametrize(
-    ("reference", "likelihood", "beta"), covering(CASES, NARROW, [0.0, 0.3, 1.0])
+    ("reference", "likelihood", "beta"),
+    seldom(covering(CASES, NARROW, [0.0, 0.3, 1.0]), 1, 2, 3, 4, 6),
 )
 def test_invariance(reference, likelihood, beta):
     """10,000 exact draws stay exact draws; false alarm rate at most 1e-5 per case. A shift of
@@ -167,11 +168,17 @@ def agrees_with_the_recursion(path, move, m, seed=0):
 @pytest.mark.parametrize(
     ("likelihood", "n", "fit", "move"),
     [
-        ("probit", 2, ev.fit_ep, NUTS(0.1, max_depth=7)),
+        pytest.param("probit", 2, ev.fit_ep, NUTS(0.1, max_depth=7), marks=pytest.mark.slow),
         ("poisson(exposure=1.5)", 2, prior_reference, NUTS(0.15, max_depth=4)),
-        ("student_t(df=4, scale=0.5)", 5, ev.fit_laplace, NUTS(0.1, coordinates="identity")),
+        pytest.param(
+            *("student_t(df=4, scale=0.5)", 5, ev.fit_laplace),
+            NUTS(0.1, coordinates="identity"),
+            marks=pytest.mark.slow,
+        ),
         ("student_t(df=4, scale=0.5)", 5, prior_reference, NUTS(0.4, "identity", jitter=0.0)),
-        ("probit", 3, prior_reference, NUTS(0.2, coordinates="expected")),
+        pytest.param(
+            "probit", 3, prior_reference, NUTS(0.2, coordinates="expected"), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_batch_agrees_with_the_recursion(likelihood, n, fit, move):

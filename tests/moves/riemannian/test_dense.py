@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import mpmath as mp
 import numpy as np
 import pytest
-from covering import covering
+from covering import covering, seldom
 from models.density.cases import CASES, Case, banana, funnel, given, tempered_draws
 from scipy.special import ndtr, ndtri
 from scipy.stats import ks_2samp
@@ -660,14 +660,25 @@ MOVES = {
 BETAS = [0.3, 1.0, 0.0]
 
 
-@pytest.mark.parametrize(("move", "target", "beta"), covering(MOVES, TARGETS, BETAS))
+@pytest.mark.parametrize(
+    ("move", "target", "beta"),
+    # each move meets one target always: the first of them the first, the second the second
+    seldom(covering(MOVES, TARGETS, BETAS), *(4 * i + i % 4 for i in range(len(MOVES)))),
+)
 def test_invariance(move, target, beta):
     steps, m = (1, M // 2) if move == "nuts" else (3, M)
     assert smallest_p_value(*target, beta, MOVES[move], steps, m) > 1e-5
 
 
-@pytest.mark.parametrize("reference", ["limited, laplace", "independent, prior"])
-@pytest.mark.parametrize("move", ["mgrad", "pcn", "hmc"])
+@pytest.mark.parametrize(
+    ("move", "reference"),
+    seldom(
+        itertools.product(["mgrad", "pcn", "hmc"], ["limited, laplace", "independent, prior"]),
+        0,
+        3,
+        4,
+    ),
+)
 def test_invariance_with_other_references(move, reference):
     assert smallest_p_value(*reference.split(", "), 0.3, MOVES[move], 2) > 1e-5
     assert smallest_p_value(*reference.split(", "), 1.0, MOVES[move], 2) > 1e-5
@@ -680,7 +691,9 @@ COSTLY = {
 }
 
 
-@pytest.mark.parametrize(("move", "target", "beta"), covering(COSTLY, TARGETS, BETAS))
+@pytest.mark.parametrize(
+    ("move", "target", "beta"), seldom(covering(COSTLY, TARGETS, BETAS), 0, 5, 7, 8, 10)
+)
 def test_invariance_of_moves_with_a_metric(move, target, beta):
     p = smallest_p_value(*target, beta, COSTLY[move], 1, COSTLY_M, rare=0.05)
     assert p > 1e-5
@@ -720,7 +733,9 @@ def crossings(move, low, high, cut, m):
 @pytest.mark.parametrize(
     ("move", "where"),
     [
-        (moves.RMHMC(0.14, n_leapfrog=12), (-14.0, -8.0, -9.0)),
+        pytest.param(
+            moves.RMHMC(0.14, n_leapfrog=12), (-14.0, -8.0, -9.0), marks=pytest.mark.slow
+        ),
         (moves.MidpointRMHMC(0.7, n_leapfrog=4), (-8.0, 8.0, 0.0)),
         pytest.param(moves.RMHMC(0.3, n_leapfrog=8), (-8.0, 8.0, 0.0), marks=pytest.mark.slow),
         pytest.param(
