@@ -201,6 +201,7 @@ def test_warnings_are_shown_and_exit_with_3(quick):
     assert "WARNING: " not in quiet.stdout
 
 
+@pytest.mark.slow
 def test_demo(tmp_path):
     plot = tmp_path / "demo.png"
     result = run("demo", "--plot", plot, "--target-se", 0.2)
@@ -211,6 +212,7 @@ def test_demo(tmp_path):
     assert plot.read_bytes().startswith(PNG)
 
 
+@pytest.mark.slow
 def test_demo_as_json(tmp_path):
     result = run("demo", "--plot", tmp_path / "demo.svg", "--target-se", 0.2, "--json")
     found = answer(result)
@@ -382,6 +384,10 @@ def test_python_m_evidence(quick):
     done = python("-W", "error", "-m", "evidence", *map(str, quick), "--method", "ep", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["method"] == "ep"
+
+
+@pytest.mark.slow
+def test_python_m_evidence_refuses_in_one_line(quick):
     refused = python("-m", "evidence", "estimate", "no.csv", *map(str, quick[2:]))
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: ")
@@ -441,6 +447,7 @@ def test_the_shell_completes(begun, meant, monkeypatch):
     assert told.stdout.split() == [meant]
 
 
+@pytest.mark.slow
 def test_a_fit_draws_its_effects(tmp_path, monkeypatch):
     """Not the diagnostics of its islands."""
     titles = []

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+import pytest
+
 import evidence
 
 ALLOWED = (
@@ -95,6 +97,7 @@ def effects(trees) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_no_assert_does_anything():
     trees = [ast.parse(path.read_text("utf-8")) for path in HOUSE.rglob("*.py")]
     assert sum(isinstance(n, ast.Assert) for t in trees for n in statements(t)) > 10

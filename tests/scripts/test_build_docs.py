@@ -58,6 +58,7 @@ def test_a_picture_below_the_code_is_not_drawn_twice(tmp_path: Path) -> None:
     assert re.findall(r"!\[.*\)", below) == ["![it](it.png)"]
 
 
+@pytest.mark.slow
 def test_what_ran_is_kept(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("```python\nprint(1)\n```\n")
     kept = tmp_path / "kept"

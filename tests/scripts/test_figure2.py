@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from covering import seldom
 
 import evidence as ev
 from scripts.papers import figure2_logz_vs_time as figure2
@@ -23,7 +24,9 @@ def z_score(log_w: np.ndarray) -> float:
     return float((weights.mean() - 1.0) / (weights.std(ddof=1) / np.sqrt(weights.size)))
 
 
-@pytest.mark.parametrize(("betas", "chains"), [([0.0, 1.0], 5000), ([0.0, 0.3, 1.0], 200)])
+@pytest.mark.parametrize(
+    ("betas", "chains"), seldom([([0.0, 1.0], 5000), ([0.0, 0.3, 1.0], 200)], 0)
+)
 def test_literal_chain(betas, chains, monkeypatch):
     """Without a move it is importance sampling; with one, its trajectory is as long as the
     report's, in fewer and longer steps. False alarm 1e-4."""
@@ -35,7 +38,7 @@ def test_literal_chain(betas, chains, monkeypatch):
     assert abs(z_score(np.array([chain(rng) for _ in range(chains)]))) < 3.9
 
 
-@pytest.mark.parametrize("reference", ["ep", "prior"])
+@pytest.mark.parametrize("reference", [pytest.param("ep", marks=pytest.mark.slow), "prior"])
 def test_chain_of_the_figure(reference):
     """Weights take x before the move. False alarm 1e-4."""
     lab = figure2.Laboratory(ev.GPModel(K=K, y=SIGNS, likelihood="probit", jitter=0.0))

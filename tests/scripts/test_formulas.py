@@ -8,6 +8,7 @@ import pytest
 from scripts.benchmarks import formulas
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_searches")
 def test_fast(tmp_path, monkeypatch):
     words = ["formulas", "--fast", "--problems", "binomial", "--out", str(tmp_path)]

@@ -111,6 +111,7 @@ def test_cubature_finds_all_of_a_mixture() -> None:
     assert found.error < 1e-5
 
 
+@pytest.mark.slow
 def test_truths_are_sums_over_grids() -> None:
     """Normal ones by their covariance, and those of a level, with steps of a fifth."""
     logs = np.arange(-13.0, 13.0, 0.2), np.arange(-4.0, 5.0, 0.2)
@@ -140,6 +141,7 @@ def test_truths_are_sums_over_grids() -> None:
     assert accuracy < 1e-3
 
 
+@pytest.mark.slow
 def test_every_kind_is_drawn() -> None:
     cases = [hyperparameters.random_hyperparameters(n) for n in (6, 1, 14, 3, 4, 11)]
     assert [c.kind for c in cases] == list(hyperparameters.KINDS)

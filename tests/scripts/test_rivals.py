@@ -37,6 +37,7 @@ def file(model: ev.GPModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
 # -- the problem ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["prior", "ep"])
 def test_mean_of_exp_h_is_the_evidence(file: Path, truth: float, name: str) -> None:
     base = problem.load(str(file)).bases[name]
@@ -183,6 +184,7 @@ def test_runs_are_rows(file: Path) -> None:
     assert json.loads(rows[0]["settings"]) == {"how": ""}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fake")
 def test_a_crash_is_a_row_and_the_next_seed_starts_anew(file: Path) -> None:
     rows = measured(file, "crash", [0, 1, 2])
@@ -190,6 +192,7 @@ def test_a_crash_is_a_row_and_the_next_seed_starts_anew(file: Path) -> None:
     assert [row["first"] for row in rows] == [True, False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fake")
 def test_a_run_past_its_limit_ends_the_matter(file: Path) -> None:
     (row,) = measured(file, "hang", [0, 1, 2], limit=0.3)

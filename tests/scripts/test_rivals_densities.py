@@ -47,6 +47,7 @@ def test_truths_are_integrals_over_the_cube(name: str) -> None:
     assert np.log(total) == pytest.approx(problem.truth, abs=2e-4)
 
 
+@pytest.mark.slow
 def test_likelihoods_are_finite_somewhere_and_rivals_see_no_nan(monkeypatch) -> None:
     monkeypatch.setattr(hard, "_chain", lambda *_, **__: 0.0)  # of truths, which are not looked at
     rng = np.random.default_rng(0)
@@ -86,6 +87,7 @@ def test_who_is_ahead_and_who_is_silent() -> None:
     assert summed.silent.tolist() == [0, 0, 0, 1, 0, 0]
 
 
+@pytest.mark.slow
 def test_runs_are_kept(tmp_path, monkeypatch, capsys) -> None:
     """A row for this package, at once; a second call runs nothing and prints the table."""
     words = ["--fast", "--packages", "evidence, coarse", "--only", "double well 1"]
@@ -101,6 +103,7 @@ def test_runs_are_kept(tmp_path, monkeypatch, capsys) -> None:
     assert pd.read_csv(tmp_path / "runs.csv").equals(first)
 
 
+@pytest.mark.slow
 def test_a_run_that_takes_too_long_is_ended(monkeypatch) -> None:
     monkeypatch.setattr(densities, "GRACE", 0.1)
     processes = densities.Processes()

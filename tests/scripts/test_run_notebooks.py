@@ -34,6 +34,7 @@ def test_stored_notebooks(path: Path) -> None:
     assert names[:2] == ["intro", "setup"]
 
 
+@pytest.mark.slow
 def test_all_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And outputs are of the code that they stand below."""
     monkeypatch.setenv("MPLBACKEND", "Agg")  # figures are shown all the same
@@ -55,6 +56,7 @@ def test_all_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert runner.stored(path) == [stale]
 
 
+@pytest.mark.slow
 def test_warnings_are_failures_and_stored_outputs_hold_none_and_are_small(tmp_path: Path) -> None:
     source = 'import warnings\nwarnings.warn("look here", stacklevel=1)\nprint("x" * 400_000)'
     path = write(tmp_path, loud=source)

@@ -58,6 +58,7 @@ def test_links_lead_somewhere(page: str) -> None:
     assert [path for path in (*links, *named, *run) if not (ROOT / path).exists()] == []
 
 
+@pytest.mark.slow
 def test_exact_problems_have_their_published_truths() -> None:
     """Closed forms and quadrature of other grids, to 1e-4."""
     made = exact.problems()
@@ -75,6 +76,7 @@ def test_exact_problems_have_their_published_truths() -> None:
         assert made[name]()[1] == pytest.approx(logz, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_row_for_every_exact_problem_and_method(monkeypatch, tmp_path, capsys) -> None:
     words = ["--problems", "counts", "half-space, counts", "--methods", "smc", "--seeds", "2"]
     monkeypatch.setattr(

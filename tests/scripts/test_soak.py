@@ -38,7 +38,8 @@ def fail(**words):
 @careless
 @pytest.mark.parametrize(
     ("call", "signals", "ends"),
-    [(sleep, KILL, "killed"), (sleep, INTERRUPT, "interrupted"), (sleep, (), "hangs"),
+    [(sleep, KILL, "killed"), (sleep, INTERRUPT, "interrupted"),
+     pytest.param(sleep, (), "hangs", marks=pytest.mark.slow),
      (refuse, (), "refused"), (fail, (), "LookupError: lost")],
 )  # fmt: skip
 def test_how_a_run_ends(call, signals, ends):
