@@ -37,6 +37,7 @@ def test_far_apart():
     assert made.overlap < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.0, 0.8])
 def test_error_bar(rho):
     """z of 150 replications has RMS 1 within 4 standard errors of it, 4 · 0.058."""

@@ -206,6 +206,7 @@ def test_chains_frozen_in_different_places():
     assert np.isfinite(diagnostics.ess_tail(one_frozen))  # nothing lies above the 95 % quantile
 
 
+@pytest.mark.slow
 def test_memory_stays_small():
     """A block's worth of copies, however many coordinates: far below the array itself."""
     x = np.random.default_rng(13).standard_normal((4, 500, 2500))  # 40 MB
