@@ -80,6 +80,7 @@ def test_effects_are_averaged(found):
     assert ev.predict(found, DATA.iloc[:2]).y_mean.shape == (2,)
 
 
+@pytest.mark.slow
 def test_prior_odds_are_taken_out(found):
     prior = dict.fromkeys(found.table.index, 1.0)
     prior = {name: 5.0 if "w" in name else 1.0 for name in prior}
@@ -112,6 +113,7 @@ def test_marginality():
     assert len(_marginal(["a:b", "c"])) == 4  # of parts that the formula has
 
 
+@pytest.mark.slow
 def test_names_and_calls_are_spelt_as_formulas_do():
     data = DATA.assign(a=np.array(list("pq"))[np.arange(N) % 2]).rename(columns={"z": "my col"})
     formula = "y ~ `my col` * a + I(x**2) + C(g):np.exp(x)"
@@ -133,6 +135,7 @@ def test_everything_else_is_kept():
     assert set(found.table.index) == {f"{left}x + {kept}", f"{left}{kept}"}
 
 
+@pytest.mark.slow
 def test_the_same_numbers_whatever_runs_them(tmp_path):
     """Of hyperparameters that are integrated, and of one mean that has none: on threads, and in
     another process, to which the model's functions do not go."""
@@ -172,6 +175,7 @@ def test_models_and_terms_are_printed_as_tables(found):
     assert latex.count(r"\begin{tabular}") == 2
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_the_models_finished_by_then(monkeypatch):
     from evidence.verbs import _several
 

@@ -36,6 +36,7 @@ def by_hand(rng, name, sd=1.0, noise=0.5):
     return np.linalg.cholesky(K) @ rng.standard_normal(8)
 
 
+@pytest.mark.slow
 def test_what_is_right_passes():
     """The verdict fails with 5 % by chance; seeds are fixed."""
     own = ev.calibrate(pair(), 60, **QUIET)
@@ -80,6 +81,7 @@ def statistics(probability, index):
     return table
 
 
+@pytest.mark.slow
 def test_statistics_of_evidences_have_their_size():
     """Of 100 sets of right probabilities, how many are rejected is Bin(100, ≤ 0.05)."""
     rng, rejected = np.random.default_rng(1), 0
@@ -152,6 +154,7 @@ def test_functions_from_data_to_densities():
         ev.calibrate(models, 20, **QUIET)
 
 
+@pytest.mark.slow
 def test_hyperparameters_and_effects_are_ranked():
     pytest.importorskip("formulae")
     data = {"y": np.arange(8.0), "x": X, "g": np.arange(8) % 2}
@@ -172,6 +175,7 @@ def test_hyperparameters_and_effects_are_ranked():
         from_prior(wide, rng)
 
 
+@pytest.mark.slow
 def test_the_same_numbers_anywhere_and_from_a_checkpoint(tmp_path):
     words = {"checkpoint": tmp_path / "c.ckpt", **QUIET}
     ev.calibrate(pair(), 4, **words)
@@ -188,6 +192,7 @@ def test_the_same_numbers_anywhere_and_from_a_checkpoint(tmp_path):
     assert back.plot().axes[0].get_title() == "Evidences"
 
 
+@pytest.mark.slow
 def test_design_tells_how_often_a_factor_is_large():
     plan = ev.design(*pair().values(), 60, **QUIET)
     assert {name: log.size for name, log in plan.log_bayes_factor.items()} == {"m0": 60, "m1": 60}

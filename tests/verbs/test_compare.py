@@ -121,6 +121,7 @@ def test_densities_have_no_observations_to_compare():
         assert abs(row.logz - truth[name]) < 4.0 * row.logz_se + 1e-9
 
 
+@pytest.mark.slow
 def test_programs_are_translated(monkeypatch):
     """PyMC's and NumPyro's models by their adaptors; both densities are exact here."""
     from evidence.verbs import compare as module
@@ -179,6 +180,7 @@ def test_where_a_covariate_has_its_zero_does_not_matter():
     np.testing.assert_allclose(found, away, rtol=0.0, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_effects_with_default_priors_are_told_of():
     """A Bayes factor of an effect whose prior is wide hangs on that; one of groups does not."""
     data = {"y": [1.2, 0.4, 2.2, 1.9, 1.1, 0.7], "x": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]}
@@ -194,6 +196,7 @@ def test_effects_with_default_priors_are_told_of():
         assert not any("default priors" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_formulas_may_share_a_predictor_of_the_noise():
     rng = np.random.default_rng(0)
     data = {"x": rng.normal(size=40), "z": rng.normal(size=40)}
@@ -204,6 +207,7 @@ def test_formulas_may_share_a_predictor_of_the_noise():
     assert table.logz["y ~ x"] > plain.logz["y ~ x"] + 3.0
 
 
+@pytest.mark.slow
 def test_held_beside_integrated_is_told(models):
     """What is held at an optimum looks better than it is."""
     y = next(iter(models.values())).y

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from covering import seldom
 from problems import EVERY, covariance, log_z_by_quadrature, replace_fit, small_model
 
 import evidence as ev
@@ -32,7 +33,9 @@ def test_agrees_with_quadrature(likelihood, n):
     assert result.warnings == ()
 
 
-@pytest.mark.parametrize("reference", ["ep", "laplace", "prior"])
+@pytest.mark.parametrize(
+    "reference", ["ep", "laplace", pytest.param("prior", marks=pytest.mark.slow)]
+)
 def test_orthant_is_an_independent_check(reference):
     model = ev.GPModel(K=covariance(20, 9.0, 3.0), y=np.resize([1, 1, 1, -1, 1], 20), mean=0.3)
     annealed = estimate(model, reference=reference, target_se=0.03, random_seed=1)
@@ -86,7 +89,9 @@ def test_same_seed_same_answer():
     assert generators[0] == generators[1]
 
 
-@pytest.mark.parametrize(("method", "move"), [("smc", "hmc"), ("ais", "mala"), ("pt", "hmc")])
+@pytest.mark.parametrize(
+    ("method", "move"), seldom([("smc", "hmc"), ("ais", "mala"), ("pt", "hmc")], 0, 1)
+)
 def test_a_repeated_call_has_the_same_bits_wherever_its_arrays_lie(method, move):
     model, rng, seen = small_model("logit", 12), np.random.default_rng(0), set()
     words = {"n_sweeps": 8, "n_levels": 2, "explore": 1} if method == "pt" else {}
@@ -122,6 +127,7 @@ def test_one_island_has_an_error_bar_of_its_own():
     assert not alone.warnings
 
 
+@pytest.mark.slow
 def test_max_seconds_keeps_what_there_is():
     model = ev.GPModel(K=covariance(20, 30.0), y=np.resize([1, -1, -1, 1], 20))
     words = {"n_particles": 16, "random_seed": 0}

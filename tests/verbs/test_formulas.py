@@ -75,6 +75,7 @@ def test_predictions_average_over_hyperparameters(frame, grouped):
         ev.predict(ev.from_formula("y ~ x + z + (1 | g)", frame), posterior=result)
 
 
+@pytest.mark.slow
 def test_draws_of_hyperparameters_and_effects(grouped, tmp_path):
     model, result = grouped
     draws = ev.sample_hyperparameters(model, draws=75, random_seed=0, progressbar=False)
@@ -128,6 +129,7 @@ def test_family_is_taken_for_likelihood(frame):
         ev.compare({"a": ev.GPModel(K=np.eye(2), y=[1, -1])}, family="poisson")
 
 
+@pytest.mark.slow
 def test_held_hyperparameters_are_no_longer_integrated_out(frame):
     """One held: the integral over the other, by sums along it."""
     held = ev.from_formula("y ~ x + (1 | g)", frame, priors={"sigma": 0.5})
@@ -168,6 +170,7 @@ def run(*words):
     return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_shell_compares_and_fits(csv, tmp_path):
     plot = tmp_path / "c.png"
     words = ("--prior", "sigma=0.5", "--json", "--plot", plot)
@@ -191,6 +194,7 @@ def test_shell_compares_and_fits(csv, tmp_path):
     assert model.y.sum() == 2.0 * (frame.label == "yes").sum() - 96
 
 
+@pytest.mark.slow
 def test_shell_compares_by_standardised_effects(csv, frame):
     formulas, words = ("y ~ 1", "y ~ x"), ("--seed", 0, "--json")
     got = run("compare", csv, *formulas, "--priors", "jzs", *words)

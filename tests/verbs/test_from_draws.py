@@ -92,6 +92,7 @@ def test_quadrature_of_groups():
     assert problem.logz == pytest.approx(np.log(value), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_named_draws_bounds_and_one_point_at_a_time():
     rng = np.random.default_rng(0)
     draws = {"rate": rng.gamma(2.5, size=(4, 400)), "p": rng.beta(2.0, 3.0, (4, 400, 2))}

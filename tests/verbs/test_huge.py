@@ -51,6 +51,7 @@ def test_densities_whose_digits_are_nats(constant, vectorized):
         ev.DensityModel(bowl, 2, bounds=[(0, 1), (0, 1)], vectorized=vectorized)
 
 
+@pytest.mark.slow
 def test_a_density_far_below_zero():
     model = ev.DensityModel(lambda x: -1e308, 1, prior=ev.GaussianPrior(np.zeros(1)))
     result = run(model, effort="frugal")

@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 import fakes
 import numpy as np
 import pytest
+from covering import seldom
 from scipy.special import betaln
 from scipy.stats import gamma, lognorm, multivariate_normal
 from threadpoolctl import threadpool_limits
@@ -84,6 +85,7 @@ def island(model, priors, fixed, plan, seeds, m=8):
     return ThetaIslands(path, plan).run(seeds, m, np.random.SeedSequence(0))
 
 
+@pytest.mark.slow
 def test_islands_are_unbiased(exact):
     """False alarm 6e-5: 4 standard errors. The noise of Ẑ is large on purpose (16 draws)."""
     islands = island(PROBIT, PROBIT_PRIORS, [], np.array([0.4, 1.0]), 20)
@@ -153,7 +155,7 @@ def check_islands(pilot, exact, m=50, most=0.7):
 
 @pytest.mark.parametrize(
     ("n", "sd", "seen", "tempers"),
-    [(2, 0.1, 2.0, False), (4, 0.6, 2.0, False), (2, 0.1, 2.5, True)],
+    seldom([(2, 0.1, 2.0, False), (4, 0.6, 2.0, False), (2, 0.1, 2.5, True)], 0, 2),
 )
 def test_a_pilot_plans_what_islands_need(n, sd, seen, tempers):
     """A first guess far too wide costs nothing; an EP that misleads by 5 sd needs a ladder."""
@@ -222,6 +224,7 @@ def test_saved_and_loaded(result, tmp_path):
     assert again.warnings == result.warnings
 
 
+@pytest.mark.slow
 def test_same_answer_in_processes_and_from_a_checkpoint(result, tmp_path):
     with ProcessPoolExecutor(1, mp_context=fakes.FORK) as pool:
         there = ev.integrated_evidence(
@@ -251,6 +254,7 @@ def test_bad_input(change, message):
         ev.integrated_evidence(arguments.pop("model"), arguments.pop("priors"), **arguments)
 
 
+@pytest.mark.slow
 def test_effort_is_that_of_the_search_over_hyperparameters():
     model = ev.from_formula("y ~ 1", {"y": np.random.default_rng(0).normal(size=20)})
     words = {"random_seed": 0, "progressbar": False}
@@ -263,9 +267,8 @@ def test_effort_is_that_of_the_search_over_hyperparameters():
         ev.log_evidence(model, max_evaluations=10, **words)
 
 
-@pytest.mark.parametrize(
-    ("hidden", "told"), [(1.5, True), pytest.param(0.0, False, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("hidden", "told"), [(1.5, True), (0.0, False)])
 def test_an_error_bar_above_its_target_is_told(monkeypatch, hidden, told):
     """Even where it is less than twice as large; islands alone would meet the target."""
     monkeypatch.setattr(ThetaPilot, "unseen", lambda pilot, m: (hidden * 0.2) ** 2)
@@ -304,6 +307,7 @@ def test_looks_one_after_another_have_one_thread_of_blas(monkeypatch):
     assert set(seen) == {1}
 
 
+@pytest.mark.slow
 def test_draws_of_a_small_process_are_thousands_and_summarise_as_quadrature_does():
     """Mean, sd, 5 and 95 %: there were a thousand made of some 160 weighted ones."""
     model = GAUSSIAN.with_priors(PRIORS, fixed=["constant_value"])
@@ -329,6 +333,7 @@ def test_draws_of_a_small_process_are_thousands_and_summarise_as_quadrature_does
         assert row["sd"] == pytest.approx(sd, rel=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), [(0.2, 0.2), (0.5, 0.01)])
 def test_draws_that_round_to_a_wall_are_draws(a, b):
     """Most of the posterior of a share is within 1e-16 of one: its log Z is known in closed form,

@@ -86,6 +86,7 @@ def test_against_quadrature(likelihood):
     np.testing.assert_allclose(ev.loo(model).pointwise, exact, atol=0.005)
 
 
+@pytest.mark.slow
 def test_heavy_tails_need_draws():
     model = small_model("student_t(df=4, scale=0.5)")
     exact = brute_force(model, log_z_by_quadrature)
@@ -113,6 +114,7 @@ def test_what_a_datum_changes_of_other_sites(structure):
     np.testing.assert_allclose(ev.loo(model).pointwise, corrected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_two_modes():
     """Data that contradict each other, under heavy tails: no single Gaussian would do."""
     K = 25.0 * np.ones((3, 3)) + 0.5 * np.eye(3)
@@ -171,6 +173,7 @@ def test_monte_carlo_error_is_that_of_repetitions():
     assert 0.6 < mcse / spread < 1.6
 
 
+@pytest.mark.slow
 def test_samples_of_an_estimate():
     sparse, _ = twins("poisson")
     estimate = ev.log_evidence(sparse, random_seed=5, progressbar=False)
@@ -288,6 +291,7 @@ def test_data_that_are_all_the_same_without_an_outlier():
     assert np.isfinite(result.pointwise).all()
 
 
+@pytest.mark.slow
 def test_evidences_of_other_priors_are_not_taken():
     """Hyperparameters that were integrated under priors that the model does not have."""
     y = outlier()[0].y
@@ -299,7 +303,8 @@ def test_evidences_of_other_priors_are_not_taken():
         assert [w.code for w in result.warnings] == codes
 
 
-@pytest.mark.parametrize("held", [{"sd(1|g)": 0.6}, pytest.param({}, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("held", [{"sd(1|g)": 0.6}, {}])
 def test_formulas(held):
     rng = np.random.default_rng(1)
     g = np.arange(48) % 8

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from covering import in_turns
+from covering import in_turns, seldom
 from scipy.stats import lognorm
 
 import evidence as ev
@@ -31,7 +31,8 @@ def large(likelihood, n=1200):
 
 
 @pytest.mark.parametrize(
-    ("method", "likelihood"), in_turns(["auto", "smc", "pt", "ep"], ["probit", "poisson"])
+    ("method", "likelihood"),
+    seldom(in_turns(["auto", "smc", "pt", "ep"], ["probit", "poisson"]), 0, 2, 3),
 )
 def test_a_large_model_in_a_moment(likelihood, method):
     started = time.perf_counter()
@@ -45,7 +46,7 @@ def test_a_large_model_in_a_moment(likelihood, method):
     assert method == "ep" or "approximation-only" in codes(result)
 
 
-@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("vectorized", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_slow_density(vectorized):
     """5000 seconds of evaluations; nothing but nan can be said without a single fit."""
 
@@ -70,6 +71,7 @@ def test_chains_are_tuned_for_half_of_the_time():
     assert "stopped-early" in codes(draws) or draws.x.shape[1] == 10**4
 
 
+@pytest.mark.slow
 def test_the_integral_over_hyperparameters_falls_back_on_the_optimum():
     """How far it comes is the machine's; without islands there is no error bar."""
     model = large("probit", 200)

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from covering import seldom
 from scipy import stats
 from scipy.sparse import csc_array
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -59,13 +60,17 @@ def doubts_of(search, reference=None, errors=None, interrupted=False):
     return [warning.code for warning in found]
 
 
-@pytest.mark.parametrize("structure", ["kernel", "sparse"])
 @pytest.mark.parametrize(
-    ("start", "truth"),
-    [
-        ("gamma(shape=1.0)", likelihoods.Gamma(6.0)),
-        ("ordinal(gaps=(4.0, 4.0))", likelihoods.Ordinal((1.2, 0.5))),
-    ],
+    ("start", "truth", "structure"),
+    seldom(
+        [
+            ("gamma(shape=1.0)", likelihoods.Gamma(6.0), "kernel"),
+            ("ordinal(gaps=(4.0, 4.0))", likelihoods.Ordinal((1.2, 0.5)), "sparse"),
+            ("gamma(shape=1.0)", likelihoods.Gamma(6.0), "sparse"),
+            ("ordinal(gaps=(4.0, 4.0))", likelihoods.Ordinal((1.2, 0.5)), "kernel"),
+        ],
+        *(0, 1),
+    ),
 )
 def test_parameters_of_a_likelihood_are_learnt(start, truth, structure):
     """Within 4 of the standard errors that the table gives, from starts far away."""

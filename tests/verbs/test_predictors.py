@@ -7,6 +7,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from covering import seldom
 
 import evidence as ev
 
@@ -26,11 +27,12 @@ MODELS = {
 }
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=seldom(MODELS, 0, 1, 3))  # of fields each takes a second
 def model(request):
     return MODELS[request.param]()
 
 
+@pytest.mark.slow
 def test_leave_one_out_is_a_ratio_of_evidences():
     kept = {name: np.delete(column, 3) for name, column in DATA.items()}
     words = {"priors": {"Intercept": "norm(0, 2)", "x": "norm(0, 2)"}, "likelihood": "softmax"}
@@ -61,7 +63,7 @@ def test_data_are_simulated_and_replicated(model):
     assert ev.replicate(model, posterior, draws=20, random_seed=0).replicated.shape == (20, N)
 
 
-@pytest.mark.parametrize("kind", ["fields", "classes"])
+@pytest.mark.parametrize("kind", [pytest.param("fields", marks=pytest.mark.slow), "classes"])
 def test_a_surface_has_the_evidence_of_every_place(kind):
     model = MODELS[kind]()
     name = model.hyperparameters.names[1]

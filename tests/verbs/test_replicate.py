@@ -12,6 +12,7 @@ import evidence as ev
 mpl.use("Agg")
 
 
+@pytest.mark.slow
 def test_prior_predictive_draws_hyperparameters():
     """Marginally y_i is N(0, s²), s half-normal: 400 draws, Kolmogorov's p > 1e-4."""
     model = ev.GPModel([[0.0]], [0.3], "1e-6 * RBF(1.0)", likelihood="gaussian(noise_std=1.0)")

@@ -14,6 +14,8 @@ from evidence.statistics.adaptation import DualAveraging
 from evidence.verbs.sample import _doubts
 
 pytestmark = pytest.mark.usefixtures("small_searches")
+#: in the fast suite; the others are known to be exact by tests/moves
+FIRST = ("elliptical", "hmc", "mgrad", "nuts", "pcn", "splitting")
 QUICK = [name for name in moves.names() if "rmhmc" not in name and name != "gibbs"]
 
 
@@ -28,7 +30,9 @@ def counts():
     return model, exact_draws(np.random.default_rng(0), ev.fit_ep(model), 1.0, 20_000)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in FIRST else pytest.mark.slow) for n in QUICK]
+)
 def test_every_move_by_name_finds_the_posterior(name):
     """Means against exact draws, within 5 standard errors of the chains' own making."""
     model, exact = counts()
@@ -193,6 +197,7 @@ def test_other_moves_estimate_the_evidence_too(name):
     assert result.settings["move"] == name
 
 
+@pytest.mark.slow
 def test_a_chain_that_never_moves_is_a_warning():
     """It starts where the step size that suits the others is far too long."""
     model = ev.GPModel(K=[[4.0, 3.0], [3.0, 5.0]], y=[3, 0], likelihood="poisson")
@@ -205,6 +210,7 @@ def test_a_chain_that_never_moves_is_a_warning():
     assert warning.startswith(f"chain {stuck[0]} hardly moved")
 
 
+@pytest.mark.slow
 def test_chains_that_disagree_are_a_warning():
     model = ev.examples.gaussian_mixture(dim=2).model
     draws = quiet(model, move="mala", draws=300, tune=300, chains=3, random_seed=0)
@@ -242,6 +248,7 @@ def test_the_worst_of_many_coordinates_is_found():
     assert "low-ess" in {warning.code for warning in _doubts(run)}
 
 
+@pytest.mark.slow
 def test_midpoint_steps_do_not_turn_into_reflections():
     """On a Gaussian the rule accepts steps of any length; beyond 2 they lead back and forth."""
     model = ev.examples.gaussian(2).model

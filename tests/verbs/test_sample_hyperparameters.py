@@ -53,7 +53,10 @@ def test_what_comes_back(model, draws):
     assert repr(draws).startswith("HyperDraws(agrad-z-joint, chains=2, draws=400, theta=2")
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    "scheme",
+    [pytest.param(s, marks=pytest.mark.slow if s == "pseudo-marginal" else ()) for s in SCHEMES],
+)
 def test_same_seed_same_draws(model, scheme):
     words = QUICK | dict(scheme=scheme, draws=20, tune=15)
     one = sample_hyperparameters(model, PRIORS, **words)
@@ -204,6 +207,7 @@ def test_an_interrupt_while_tuning_has_nothing_to_return():
         interrupted(50, tune=100_000)
 
 
+@pytest.mark.slow
 def test_time_runs_out(model):
     found = sample_hyperparameters(model, PRIORS, max_seconds=1.0, **(QUICK | {"draws": 10**5}))
     assert found.theta.shape[1] < 10**5
@@ -280,6 +284,7 @@ def test_arviz(draws):
     assert data["sample_stats"]["loglik"].shape == (2, 400)
 
 
+@pytest.mark.slow
 def test_figure(draws, tmp_path):
     figure = draws.plot(tmp_path / "run.png")
     assert (tmp_path / "run.png").stat().st_size > 10_000

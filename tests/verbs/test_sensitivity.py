@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from covering import seldom
 from scipy import stats
 
 import evidence as ev
@@ -51,10 +52,10 @@ def poisson(u, y):
 
 @pytest.mark.parametrize(
     ("family", "log_p", "y", "sd"),
-    [
+    seldom([
         ("bernoulli", log_logistic, [1] * 5, 2.5), ("bernoulli", log_logistic, [1] * 20, 10.0),
         ("poisson", poisson, [0] * 5, 10.0), ("poisson", poisson, [100, 120], 1.0),
-    ],
+    ], 0, 3),
 )  # fmt: skip
 def test_effects_that_are_not_normal(family, log_p, y, sd):
     """Half a prior, and a conflict with it: a normal posterior moved had changes of .1 to 120
@@ -89,6 +90,7 @@ def test_a_default_intercept_is_of_the_predictor_at_means(data, name):
     assert table.change[name] == pytest.approx(truth, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_hyperparameters_from_their_draws_and_anew(data):
     model = ev.from_formula("y ~ x + (1 | g)", data, priors=PRIORS)
     table = ev.prior_sensitivity(model, random_seed=0, scale=[0.5, 2.0]).table

@@ -48,6 +48,7 @@ def test_joint_moments():
     assert (np.abs(products.mean(axis=0) - cov) < 5 * se).all()
 
 
+@pytest.mark.slow
 def test_x_and_moved_copies_are_posterior_draws():
     """Gaussian likelihood: whitened by the exact posterior both are N(0, 1), p > 1e-5 each."""
     model = small_model("gaussian(noise_std=0.7)")

@@ -64,6 +64,7 @@ def test_hyperparameters_are_averaged_over(data, tmp_path):
         ev.summarise(model, 3)
 
 
+@pytest.mark.slow
 def test_every_effect_of_groups_has_a_panel(data):
     model = ev.from_formula("y ~ 1 + (1 + x | g)", data)
     summary = ev.summarise(model)
@@ -87,6 +88,7 @@ def test_quantiles_of_mixtures():
     assert columns["sd"][0] == pytest.approx(draws.std(), rel=0.01)
 
 
+@pytest.mark.slow
 def test_intervals_of_another_level():
     data = {"y": [1.2, 0.4, 2.2, 1.9], "x": [0.0, 1.0, 2.0, 3.0], "g": list("aabb")}
     model = ev.from_formula("y ~ x + (1 | g)", data)

@@ -7,6 +7,7 @@ import fakes
 import matplotlib as mpl
 import numpy as np
 import pytest
+from covering import seldom
 
 import evidence as ev
 from evidence.execution.checkpoint import Checkpoint
@@ -47,6 +48,7 @@ def test_every_cell_is_right(surface):
     assert "Surface(2 x 3" in repr(surface)
 
 
+@pytest.mark.slow
 def test_processes_and_threads_agree():
     rng = np.random.default_rng(1)
     model = ev.GPModel(rng.normal(size=(12, 1)), rng.choice([-1, 1], 12), "9.0 * RBF(0.3)")
@@ -141,7 +143,7 @@ def labels():
     return run, run()
 
 
-@pytest.mark.parametrize("seconds", [0.01, pytest.param(0.05, marks=pytest.mark.slow), 0.3])
+@pytest.mark.parametrize("seconds", seldom([0.01, 0.05, 0.3], 2))
 def test_cells_that_the_clock_cut_short_are_computed_again(labels, tmp_path, seconds):
     run, whole = labels
     run(checkpoint=tmp_path / "cells", max_seconds=seconds)
