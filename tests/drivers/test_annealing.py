@@ -265,6 +265,7 @@ def test_bennett_solves_its_equation(up, down):
     assert expit(v - c).sum() == pytest.approx(expit(u + c).sum(), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_bennett_beats_either_way():
     """150 replicates at a spread where one-sided averages suffer; factor 0.8 is far off noise."""
     rng = np.random.default_rng(23)

@@ -145,6 +145,7 @@ def test_deadline():
     assert np.isfinite(run.estimate().se)
 
 
+@pytest.mark.slow
 def test_a_million_islands_do_not_use_up_the_time_before_the_first():
     run = waves(Job(fakes.lognormal, (0.5,)), Budget(None, first=10**6), clock=Clock(0.7))
     assert run.final.size > 0

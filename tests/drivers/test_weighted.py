@@ -151,6 +151,7 @@ def test_islands_that_are_worth_little_say_so():
     assert {"few-draws", "heavy-tail"} <= {warning.code for warning in result.warnings}
 
 
+@pytest.mark.slow
 def test_draws_of_a_net_are_still_independent():
     """One latent value: the mean of 1000 samples scatters as that of 1000 draws, over 20 seeds.
 
@@ -206,6 +207,7 @@ def alike(count, n, rng):
     return Resampling(Walk.log_z0, (count, n), rng, "systematic")
 
 
+@pytest.mark.slow
 def test_islands_side_by_side_are_those_alone():
     rng, count, n = np.random.default_rng(0), 1000, 32
     log_z, ess, variances, _, draws = islands(Walk(count), alike(count, n, rng), 8)

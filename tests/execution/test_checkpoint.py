@@ -151,7 +151,9 @@ def test_blocks_of_another_size_are_made_anew(tmp_path):
     assert small(tmp_path / "run.ckpt", n_islands=9).logz == small(None, n_islands=9).logz
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", [pytest.param(m, marks=pytest.mark.slow if m == "pt" else ()) for m in METHODS]
+)
 def test_every_method_resumes_to_the_same_bits(tmp_path, method):
     """A run whose file has lost every other piece ends where the whole run ended."""
     path = tmp_path / "run.ckpt"
@@ -409,6 +411,7 @@ def test_the_seed_of_chains_comes_from_the_file_when_none_is_given(tmp_path):
     same_draws(chains(tmp_path / "run.ckpt", random_seed=None), first)
 
 
+@pytest.mark.slow
 def test_a_search_cut_by_the_clock_lends_its_islands_to_no_other(tmp_path, monkeypatch):
     """Calls are said to be slow: a limit on time leaves few, and another proposal."""
 

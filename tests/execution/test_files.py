@@ -246,6 +246,7 @@ def test_a_small_file_that_claims_to_be_large_is_not_unpacked(path):
         files.read(path, "example", 2)
 
 
+@pytest.mark.slow
 def test_constants_can_be_read_again(path):
     """They shrink a thousandfold."""
     x = np.zeros(2**23 + 1)

@@ -41,6 +41,7 @@ def processes():
         yield executor
 
 
+@pytest.mark.slow
 def test_threads_and_processes_agree(processes):
     job = Job(fakes.lognormal, (0.3,))
     here, _ = collect(job, 12)

@@ -187,6 +187,7 @@ def test_a_prior_without_quantiles_is_left_to_a_search():
     assert abs(results[0].logz - results[1].logz) < 4.0 * error
 
 
+@pytest.mark.slow
 def test_many_groups_are_looked_at_less_often(monkeypatch):
     """Islands over θ with a closed form, instead of draws by the thousand: the same number."""
     data = DATA.assign(g=DATA.g.astype(int) % 4)

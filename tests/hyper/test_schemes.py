@@ -345,6 +345,7 @@ def check_exact_starts(scheme, replicates, steps, level):
     assert kstest(energy, chi2(3).cdf).pvalue > level
 
 
+@pytest.mark.slow
 def test_exact_starts_stay_exact():
     """Four Kolmogorov-Smirnov tests at 1e-4 each."""
     check_exact_starts("agrad-z-joint", 100, 15, 1e-4)

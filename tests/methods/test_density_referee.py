@@ -77,6 +77,7 @@ def test_a_lattice_of_modes_is_integrated():
     assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.2
 
 
+@pytest.mark.slow
 def test_what_a_mixture_leaves_out_is_lost():
     """Of twenty equal Gaussians twelve would be annealed from; walks know nothing of the rest."""
     means = np.arange(-9.5, 10.0)[:, None] * 0.3
@@ -158,6 +159,7 @@ def _four_spheres():
     return model, problem.truth
 
 
+@pytest.mark.slow
 def test_evaluations_that_are_allowed_are_used_to_look():
     """A frugal search misses half of Z, .69 nats, which 200,000 evaluations see."""
     model, truth = _four_spheres()

@@ -45,7 +45,9 @@ def test_exact_truth(method, likelihood):
     assert not result.warnings
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", [pytest.param(m, marks=pytest.mark.slow if m == "pt" else ()) for m in METHODS]
+)
 def test_same_seed_same_answer(method):
     model = small_model("probit", 4)
     words = {"method": method} | ({"n_sweeps": 8} if method == "pt" else {})
@@ -167,7 +169,7 @@ def test_auto_anneals_where_they_are_not():
     assert result.method == "smc"
     assert any("too uneven to rely on" in note for note in result.notes)
     assert any("the pilot mixes" in note for note in result.notes)
-    want = estimate(model, method="smc", target_se=0.1)
+    want = estimate(model, method="smc", target_se=0.2)
     assert abs(result.logz - want.logz) < 4.5 * np.hypot(result.logz_se, want.logz_se)
 
 

@@ -31,7 +31,13 @@ def problem():
 
 @pytest.mark.parametrize(
     ("method", "reference"),
-    [*zip(METHODS, ["prior", "ep"] * 2, strict=True), ("importance", "prior")],
+    [
+        pytest.param(method, reference, marks=pytest.mark.slow if method == "pt" else ())
+        for method, reference in [
+            *zip(METHODS, ["prior", "ep"] * 2, strict=True),
+            ("importance", "prior"),
+        ]
+    ],
 )
 def test_against_quadrature(problem, method, reference):
     """Within 4 standard errors: false alarm 6e-5 per case."""

@@ -37,6 +37,7 @@ def test_a_course_ends_where_the_island_does(series):
     assert looks.size == -(-series.n // source.guide.block) + 1
 
 
+@pytest.mark.slow
 def test_parts_of_a_long_run_tell_its_variance(series):
     """Variances of four wholes are within a factor of two of each other one time in five."""
     source = Stepped.of(ev.fit_ep(series))

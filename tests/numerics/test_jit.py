@@ -395,6 +395,7 @@ print(round(value[0] + log_ndtr_derivatives(0.0, 1)[0], 6),
 """
 
 
+@pytest.mark.slow
 @compiled_only
 @pytest.mark.parametrize(
     ("where", "program"), seldom([("no folder", PROGRAM), ("a full disk", SMALL_PROGRAM)], 0)

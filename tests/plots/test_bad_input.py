@@ -123,7 +123,13 @@ def test_what_is_drawn(figure):
 
 
 #: seconds each: they draw many panels, or much of what there is
-LARGE = ["plot_corner", "plot_autocorrelation", "plot_result", "plot_draws"]
+LARGE = [
+    "plot_corner",
+    "plot_autocorrelation",
+    "plot_result",
+    "plot_draws",
+    "plot_hyperparameters",
+]
 
 
 @pytest.mark.parametrize(

@@ -208,9 +208,8 @@ def test_nan_is_told():
         ev.log_evidence(one, random_seed=0, progressbar=False)
 
 
-@pytest.mark.parametrize(
-    ("sd", "warned"), [pytest.param(3.0, True, marks=pytest.mark.slow), (0.5, False)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("sd", "warned"), [(3.0, True), (0.5, False)])
 def test_funnels_are_told(sd, warned):
     """Gaussians do not reach into a neck that is e^-15 of the volume elsewhere."""
     d = 8

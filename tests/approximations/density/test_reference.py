@@ -185,6 +185,7 @@ def test_fits_are_the_same_each_time():
             assert other.logz == first.logz
 
 
+@pytest.mark.slow
 def test_a_sampler_tells_where_to_begin():
     """Far from the origin and flat there: only the sampler's points find it."""
 

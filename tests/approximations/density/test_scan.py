@@ -41,6 +41,7 @@ def without():
     return ev.log_evidence(wave(), **WORDS)
 
 
+@pytest.mark.slow
 def test_a_short_period_is_found_that_is_missed_without(without):
     found = ev.log_evidence(wave(scan={"P": VALUES}), **WORDS)
     truth = quadrature(wave())

@@ -108,6 +108,7 @@ def test_both_scales_are_found_and_their_necks(name, centred, gradient):
         assert share == pytest.approx(each[: end + 1].sum(), abs=0.02)
 
 
+@pytest.mark.slow
 def test_weights_tell_what_gaussians_do_not_have():
     """Children that are not Gaussian given their parent: weights are uneven, and unbiased."""
     skewed = stats.gamma(4.0)

@@ -38,7 +38,7 @@ def tilts(rng, betas, chains, sweeps, rho=0.0, shared=0.0):
     return h.transpose(1, 0, 2)
 
 
-@pytest.mark.parametrize("steps", ["power", "linear"])
+@pytest.mark.parametrize("steps", [pytest.param("power", marks=pytest.mark.slow), "linear"])
 @pytest.mark.parametrize(
     ("rho", "shared"), [pytest.param(0.0, 0.0, marks=pytest.mark.slow), (0.6, 0.6)]
 )

@@ -235,6 +235,7 @@ def test_taking_turns_travels_further():
     assert 0 < 4 * trips[1] < trips[0]
 
 
+@pytest.mark.slow
 def test_tuning_finds_the_barrier():
     """From the prior of a model with N = 8: pairs reject alike, moves meet their target."""
     path = from_prior("poisson(exposure=1.5)", 8)

@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from covering import seldom
 from models.density.cases import bell, bell_slope, independent, jax_banana, limited, logistic
 from scipy import stats
 from scipy.special import betaln, logsumexp
@@ -173,6 +174,7 @@ def test_every_reference(reference):
     assert result.settings["reference"] == reference
 
 
+@pytest.mark.slow
 def test_samples_are_parameters():
     """Of a model with bounds: inside them, with the moments of exact draws."""
     case = limited()
@@ -229,7 +231,7 @@ def model_for_processes(**words):
     return ev.DensityModel(bell, 2, grad=bell_slope, vectorized=True, **words)
 
 
-@pytest.mark.parametrize("method", ["auto", "ais", "arm"])
+@pytest.mark.parametrize("method", seldom(["auto", "ais", "arm"], 0))
 def test_same_seed_same_answer(method):
     """The search included, by which the default starts."""
     words = {"effort": "frugal"} if method == "auto" else {"reference": "laplace"}
@@ -324,6 +326,7 @@ def test_a_run_without_gradients_goes_to_its_end(monkeypatch):
     assert abs(result.logz) < 4.5 * result.logz_se
 
 
+@pytest.mark.slow
 def test_a_density_without_mass_where_one_looks():
     """-inf beyond a wall: no warnings of NumPy, a right answer."""
     model = ev.DensityModel(

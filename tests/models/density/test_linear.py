@@ -94,6 +94,7 @@ def test_nothing_cancels_where_offsets_are_large_and_priors_wide():
     assert moved - near == pytest.approx(-cost, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [None, (2.95, 3.05), (3.3, 9.0)])
 def test_coefficients_are_drawn_from_their_distribution_given_the_rest(limits):
     priors = {"a": NORMALS["a"], "c": limits or stats.norm(1.0, 3.0), "b": NORMALS["b"]}

@@ -101,6 +101,7 @@ def test_slopes_by_differences_follow_the_map(form):
         assert slope[:, i] == pytest.approx(wanted, rel=1e-4, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 3])
 def test_boxes_and_uniform_distributions_are_the_same(d):
     forms = [

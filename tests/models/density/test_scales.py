@@ -218,6 +218,7 @@ def test_posterior_draws_of_the_funnel(funnel, fit):
     assert 2.6 < v.std() < 3.4
 
 
+@pytest.mark.slow
 def test_auto_does_not_rely_on_weights(funnel, fit):
     result = ev.log_evidence(funnel, reference=fit, random_seed=1, progressbar=False)
     assert abs(result.logz) < 4.0 * result.logz_se

@@ -85,6 +85,7 @@ def von_mises(x: Array, kappa: float = 40.0) -> Array:
     return kappa * np.cos(x - np.array([0.02, 3.0, 6.2])).sum(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vectorized", [True, False])
 def test_modes_at_the_ends_of_a_turn(vectorized):
     """Eight pieces without the name of an angle, one with it."""

@@ -55,6 +55,7 @@ def test_a_constant_predictor_is_a_hyperparameter():
     assert abs(one.logz - other.logz) < 4 * se
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_units_of_the_response(unit):
     """y in other units, and priors that know: log Z is less by N log(unit)."""

@@ -91,6 +91,7 @@ def test_a_function_of_two_inputs_is_a_kernel_too():
     assert b.logz == pytest.approx(a.logz, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
 def test_its_own_covariance_given_as_a_matrix(dimensions):
     sparse = model_of("vecchia(m=8)", 50, dimensions=dimensions)

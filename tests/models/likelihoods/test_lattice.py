@@ -140,6 +140,7 @@ def test_bits_do_not_depend_on_neighbours(likelihood, order):
     np.testing.assert_array_equal(together[:, shuffled], again)
 
 
+@pytest.mark.slow
 def test_two_modes_and_needles_of_a_student_t():
     """Data far from narrow and wide cavities; whatever lattices answer is right."""
     rng = np.random.default_rng(2)
@@ -229,6 +230,7 @@ def bumps(x, y):
     return math.log(p), d / p, -1.0, 0.0
 
 
+@pytest.mark.slow
 def test_nothing_is_promised_nothing_is_skipped():
     likelihood = from_function(bumps, check_derivatives=False)
     y, m, v = places()

@@ -699,6 +699,7 @@ def test_invariance_of_moves_with_a_metric(move, target, beta):
     assert p > 1e-5
 
 
+@pytest.mark.slow
 def test_invariance_in_coordinates_of_priors():
     p = smallest_p_value("independent", "prior", 1.0, COSTLY["rmhmc"], 1, 2_000, rare=0.02)
     assert p > 1e-5
@@ -730,17 +731,14 @@ def crossings(move, low, high, cut, m):
     return chance[(v < cut) & (there > cut)], chance[(v > cut) & (there < cut)], end.code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("move", "where"),
     [
-        pytest.param(
-            moves.RMHMC(0.14, n_leapfrog=12), (-14.0, -8.0, -9.0), marks=pytest.mark.slow
-        ),
+        (moves.RMHMC(0.14, n_leapfrog=12), (-14.0, -8.0, -9.0)),
         (moves.MidpointRMHMC(0.7, n_leapfrog=4), (-8.0, 8.0, 0.0)),
-        pytest.param(moves.RMHMC(0.3, n_leapfrog=8), (-8.0, 8.0, 0.0), marks=pytest.mark.slow),
-        pytest.param(
-            moves.MidpointRMHMC(0.35, n_leapfrog=6), (-14.0, -8.0, -9.5), marks=pytest.mark.slow
-        ),
+        (moves.RMHMC(0.3, n_leapfrog=8), (-8.0, 8.0, 0.0)),
+        (moves.MidpointRMHMC(0.35, n_leapfrog=6), (-14.0, -8.0, -9.5)),
     ],
     ids=["leapfrog, neck", "midpoint, long steps", "leapfrog, long steps", "midpoint, neck"],
 )
