@@ -26,6 +26,9 @@ PHASES = ("fit", "scout", "pilot", "run", "gradients")
 class Meter:
     """Evaluations of a density by phase, and of its derivatives, at single points."""
 
+    idle = 0.0
+    """Evaluations that may be left over at the end, too few for another task."""
+
     def __init__(self, most: int | None = None) -> None:
         self.most, self.phase = most, "fit"
         self._counts = dict.fromkeys(PHASES, 0)
@@ -50,7 +53,7 @@ class Meter:
         return math.inf if self.most is None else self.most - sum(self._counts.values())
 
     def spent(self) -> bool:
-        return self.left <= 0.0
+        return self.left <= self.idle
 
 
 class Allowance:
