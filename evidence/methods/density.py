@@ -117,8 +117,10 @@ class DensityReferee(Referee):
         return self.problem.model.n <= NORMAL.scouted
 
     def _over(self, search: Search) -> bool:
-        """Whether draws of what was found are all that evaluations, or time, are left for."""
-        return search.cut or self.problem.clock.stop() or self.allowed.left < LONGER
+        """Whether draws of what was found, where they say anything, are all that evaluations, or
+        time, are left for."""
+        over = search.cut or self.problem.clock.stop() or self.allowed.left < LONGER
+        return over and math.isfinite(search.sight.se)
 
     def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Found:
         problem = self.problem
@@ -201,9 +203,9 @@ def hide(share: float, outcome: Outcome) -> None:
     more = -math.log1p(-share)
     outcome.warn(
         "modes-missed",
-        f"about {100 * share:.2g} % of climbs from fresh draws of the prior end in modes that "
-        f"nobody knew, however many were found: log Z may be {more:.2g} nats higher or more; the "
-        "error bar is as wide as that",
+        f"about {100 * share:.2g} % of the last climbs ended in modes that nobody knew, however "
+        f"many were found: log Z may be {more:.2g} nats higher or more; the error bar is as wide "
+        "as that",
     )
     outcome.doubts.append(Doubt(more, least=True))
 

@@ -72,9 +72,10 @@ class Cloud:
             more = self.kept.size - self._ratio.size
             self._ratio = np.append(self._ratio, np.full(more, -np.inf))
         if not np.isfinite(self.log_l).any():
+            where = "around where it starts" if isinstance(self.model, Rebased) else "of the prior"
             raise InputError(
-                f"logdensity is -inf at all {self.log_l.size} points tried of the prior: there "
-                "is no evidence to estimate; is a constraint never met, or the prior elsewhere?"
+                f"logdensity is -inf at all {self.log_l.size} points tried {where}: there is no "
+                "evidence to estimate; is a constraint never met, or prior= or sampler= elsewhere?"
             )
         return self
 
@@ -145,9 +146,8 @@ class Cloud:
 
     def estimate(self) -> Rough:
         """log Z by draws of the prior and of proposals fixed before them."""
-        prior = rough(self.log_l[: self.screened])
-        others = [rough(np.concatenate(self.own))] if self.own else []
-        return min([prior, *others], key=lambda one: one.se)
+        parts = self.log_l[: self.screened], *([np.concatenate(self.own)] if self.own else [])
+        return min(map(rough, parts), key=lambda one: one.se)
 
 
 def resolution(n: int) -> float:

@@ -115,11 +115,12 @@ def drawn_from(found: Found, wider: float = 1.5) -> Blended | None:
 def look(
     model: DensityModel, modes: tuple[Mode, ...] | None, seed: int, policy: Policy,
     allowed: Meter | Allowance | None = None, clock: Clock | None = None,
-    asked: tuple[int, int] = (256, 16), used: float = 0.85,
+    asked: tuple[int, int] = (256, 16), used: float = 0.85, hurried: float = 0.4,
 ) -> Found:  # fmt: skip
     """A search from the modes, or from none (None), for the part ``used`` of the evaluations
-    allowed and of the time that is left; a wider one takes a part of what is left then. NaN is
-    looked for at so many points as are ``asked``, frugally at fewer."""
+    allowed and of the time that is left, ``hurried`` from a part of that time on; a wider one
+    takes a part of what is left then. NaN is looked for at so many points as are ``asked``,
+    frugally at fewer."""
     points = starts(model, np.random.default_rng([seed, 2]), asked[not policy.budget(model)])
     doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
     whole = allowed or Meter()
@@ -130,6 +131,7 @@ def look(
     if model.prior is None and modes is not None and not any(usable(m.cov) for m in modes):
         base = _one(model, modes, False, policy) or density_prior_reference(model)
         search.stand_in(GaussianPrior(base.mean, policy.reach**2 * base.cov))
+    search.hurried = _limit(search, own, clock, hurried)
     with also(_limit(search, own, clock, used)):
         search.run()
     with also(_limit(search, own, clock, policy.part)):
@@ -217,7 +219,7 @@ def sighted(search: Search, z: Array, beyond: Array) -> Scouted:
         return Scouted(search.estimate, np.inf, missing)
     if search.confirmed:
         return Scouted(search.sight.logz, search.sight.se)
-    return Scouted(search.estimate, float(np.hypot(search.policy.rough, search.noise)))
+    return Scouted(search.estimate, float(np.hypot(search.policy.rough, search.noise)), -np.inf)
 
 
 def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> Mixture:
@@ -225,7 +227,6 @@ def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> 
     left out, weights not far below the largest."""
     model = search.model.density if hasattr(search.model, "density") else search.model
     policy, (z, log_p, log_w) = search.policy, search.posterior()
-    blend = _merged(blend)
     chart = blend.chart
     shares = shares_of(blend, chart.inward(z), np.exp(log_w))
     first = np.argsort(-shares)[: max(policy.gaussians // chart.folds, 1)]  # every image is one
@@ -251,32 +252,6 @@ def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> 
     beyond = float(np.exp(log_w) @ unexplained(few.log_own(z), log_p, level))
     mixture.lost = search.lost + beyond, float(np.sqrt(search.lost / policy.walks(model)[0]))
     return mixture
-
-
-def _merged(blend: Blend, alike: float = 0.3) -> Blend:
-    """With Gaussians that nearly coincide, by Bhattacharyya's distance, made one."""
-    weights, means, covs = list(blend.weights), list(blend.means), list(blend.covs)
-    a = 0
-    while a < len(weights):
-        for b in range(a + 1, len(weights)):
-            if _overlap(means[a] - means[b], covs[a], covs[b]) < alike:
-                break
-        else:
-            a += 1
-            continue
-        p, away = weights[a] / (weights[a] + weights[b]), means[a] - means[b]
-        covs[a] = p * covs[a] + (1.0 - p) * covs.pop(b) + p * (1.0 - p) * np.outer(away, away)
-        means[a] = p * means[a] + (1.0 - p) * means.pop(b)
-        weights[a] += weights.pop(b)
-    return replace(blend, weights=np.array(weights), means=np.array(means), covs=np.array(covs))
-
-
-def _overlap(away: Array, one: Array, two: Array) -> float:
-    """Bhattacharyya's distance."""
-    middle = 0.5 * (one + two)
-    spread = np.linalg.slogdet(middle)[1]
-    spread -= 0.5 * (np.linalg.slogdet(one)[1] + np.linalg.slogdet(two)[1])
-    return float(0.125 * away @ np.linalg.solve(middle, away) + 0.5 * spread)
 
 
 def extend_mixture(mixture: Mixture, points: Array) -> Mixture:

@@ -30,9 +30,10 @@ from .cloud import Cloud
 from .policy import Policy
 
 
-def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy) -> float:
-    """Add draws to a cloud up to where next to nothing of Z is left; the logarithm of the part of
-    Z that may be above where evaluations ended, -inf if they did not.
+def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy, most: float = 0.0) -> float:
+    """Add draws to a cloud, ``most`` or, of 0, as many as the policy says, up to where next to
+    nothing of Z is left; the logarithm of the part of Z that may be above where that ended, -inf
+    if it did not end too early.
 
     Examples
     --------
@@ -46,7 +47,7 @@ def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy) -> float:
     (-inf, True)
     """
     model, n, enough = cloud.model, policy.drawn(cloud.model), policy.alive(cloud.model)
-    most = cloud.log_l.size + policy.budget(model)
+    most = cloud.log_l.size + (most or policy.budget(model))
     blend: Blend | None = None
     coarse = replace(policy, unexplained=policy.tolerated)
     while True:

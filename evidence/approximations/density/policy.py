@@ -71,8 +71,6 @@ class Policy:
     modes alike the last were found in six rounds."""
     surprises: int = 3
     """Times that such climbs may end out of reach before one gives up."""
-    slopes: int = 3
-    """Climbs in all from points that no valley parts from the modes known."""
     rare: float = 0.1
     """Of an equal share of the draws, what a new mode is given at least."""
     patience: float | None = None

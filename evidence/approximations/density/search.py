@@ -14,12 +14,13 @@ A density without a prior is seen as a likelihood under a Gaussian fitted to it,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from ...execution.clock import Stopped, check_interrupt
 from ...execution.meter import Allowance, Meter, phase
@@ -65,10 +66,13 @@ class Search:
     """Whether weights are even, and neither climbs nor walks lead elsewhere."""
     cut: bool = False
     """Whether evaluations or time ended it."""
+    hurried: Callable[[], bool] = lambda: False
+    """Whether weights are to be tested as they are: time is scarce."""
     shares: list[float] = field(default_factory=list)
-    slopes: int = 0
     surprises: list[tuple[int, int]] = field(default_factory=list)
-    """Fresh climbs that ended out of reach, where some did, and all of them."""
+    """Fresh climbs that ended out of reach, where some did, and all of them,"""
+    uphill: tuple[int, int] = (0, 0)
+    """and the same of the last climbs from what is not explained."""
     _open: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     """Points that nothing explains yet, among the first"""
     _known: int = 0
@@ -170,11 +174,9 @@ class Search:
             return False
         z, _, log_w = self.posterior()
         w = np.exp(log_w)
-        if not (w @ (z * z)).max() > 1.0:
+        if not (w @ (z * z)).max() > 1.0 or rough(log_w).se == np.inf:
             return False
         mean, cov = moments(placed(self.model, z), w, effective(log_w))
-        if not usable(cov):  # a draw or two have all the weight
-            return False
         self.stand_in(GaussianPrior(mean, self.policy.reach**2 * cov))
         self.blend, self.shares, self.confirmed = None, [], False
         self._climb_from_afar()
@@ -202,16 +204,13 @@ class Search:
 
     def _halve(self) -> None:
         policy = self.policy
-        if not policy.budget(self.model):
-            if self.counting():
-                self.missing = -np.inf  # nobody looked, nor said so
-                return
-            policy = replace(policy, halved=policy.sought, halved_in_batches=policy.sought)
-        left = self.allowed.left * policy.part
-        if left < policy.budget(self.model):
-            policy = replace(policy, halved=int(left), halved_in_batches=int(left))
+        most: float = policy.budget(self.model)
+        if not most and self.counting():
+            self.missing = -np.inf  # nobody looked, nor said so
+            return
+        most = max(min(most or policy.sought, self.allowed.left * policy.part), 1.0)
         with phase("scout"):
-            self.missing = halve(self.cloud, self.rng, policy)
+            self.missing = halve(self.cloud, self.rng, policy, most)
 
     def _begin(self) -> bool:
         """Gaussians from the cloud, and those at modes; False where there are none."""
@@ -260,9 +259,7 @@ class Search:
         """What rounds made no more even may be met by many draws: modes too many to be named. As
         no round follows, walks may end out of reach as often as they may at most."""
         self._round(self.policy.last)
-        its = self.verdict
-        sound = its.share > self.policy.least and its.shape < self.policy.sound
-        self.confirmed = sound and self._walk(last=True)
+        self.confirmed = self._sound and self._walk(last=True)
 
     def _round(self, n: int) -> None:
         assert self.blend is not None
@@ -273,12 +270,18 @@ class Search:
 
     @property
     def good(self) -> bool:
-        """Whether weights are even enough to be relied on."""
-        shape, share = self.policy.even
-        its = self.verdict
+        """Whether weights are even enough to be relied on, or in a hurry sound."""
+        its, (shape, share) = self.verdict, self.policy.even
+        if self.hurried():
+            return self._sound
         if self._stalled:
             share = self.policy.least
         return its.share > share and (its.shape < shape or its.share > self.policy.very_even)
+
+    @property
+    def _sound(self) -> bool:
+        """Whether so many draws as there were know their mean."""
+        return self.verdict.share > self.policy.least and self.verdict.shape < self.policy.sound
 
     @property
     def _stalled(self) -> bool:
@@ -295,12 +298,11 @@ class Search:
 
     @property
     def hidden(self) -> float:
-        """About the part of fresh climbs that end in modes unknown, where one gave up."""
-        enough = self.policy.surprises
-        if self.confirmed or len(self.surprises) < enough:
-            return 0.0
-        new, climbs = np.sum(self.surprises[-enough:], axis=0)
-        return float((new + 1.0) / (climbs + 2.0))
+        """About the part of climbs that end in modes unknown, where one gave up, or was cut."""
+        enough, last = self.policy.surprises, self.surprises
+        last = last[-enough:] if len(last) >= enough else [self.uphill] * self.cut
+        new, climbs = np.sum(last, axis=0) if last and not self.confirmed else (0, 0)
+        return float((new + 1.0) / (climbs + 2.0)) if new else 0.0
 
     @property
     def unlooked(self) -> bool:
@@ -319,9 +321,12 @@ class Search:
 
     @property
     def noise(self) -> float:
-        """Its standard error, as if it had not."""
+        """Its standard error: as if it had not, and as far as late rounds are from it, each of
+        which says log Z by draws of a proposal of its own."""
         w = np.exp(self.posterior()[2])
-        return float(np.sqrt(np.sum(w * w)))
+        late = [rough(one).logz for one in self.cloud.own[-self.policy.stalled :]]
+        apart = np.mean(np.square(np.array(late) - self.estimate)) if late else 0.0
+        return float(np.sqrt(np.sum(w * w) + apart))
 
     def posterior(self) -> tuple[Array, Array, Array]:
         """Points that stand for the posterior: z, log p and log shares of it."""
@@ -347,8 +352,9 @@ class Search:
             self._include([mode for mode in self.counting() if self._out_of_reach(mode)])
 
     def _out_of_reach(self, mode: Mode) -> bool:
-        """Whether the proposal has next to nothing at a mode."""
-        assert self.blend is not None
+        """Whether the proposal, if there is one, has next to nothing at a mode."""
+        if self.blend is None:
+            return True
         at = whitened(self.model, mode.x[None])
         reach = max(self.verdict.top, self.verdict.logz)
         return bool(unexplained(self._log_q(at), self.cloud.log_p(at), reach)[0] > 0.5)
@@ -379,8 +385,9 @@ class Search:
         return self.model.vectorized and self.policy.patience is None
 
     def _climb(self) -> bool:
-        """Whether there are new modes, uphill of points that are beyond what is known."""
-        policy, grown = self.policy, False
+        """Whether there are new modes out of reach, uphill of points beyond what is known. Of 131
+        within reach in 17 dimensions, where change points make many, none was worth a round."""
+        policy, grown = self.policy, 0
         which, z, log_p, excess = self._unknown()
         climbed, self._fruitless = 0, min(self._fruitless, policy.fruitless - policy.again)
         high, far = peaks(z, log_p, self.rng), np.argsort(-excess, kind="stable")[:_PEAKS]
@@ -395,22 +402,20 @@ class Search:
                 break
             if not beyond[k]:
                 continue
-            if policy.patience is not None and not self._apart(z[[one]])[0]:
-                self.slopes += 1
-                if self.slopes > policy.slopes:
-                    continue
             found = climb(self.model, self._placed(z[one]), self.modes or (), policy.patience)
             self._open = self._open[self._open != which[one]]
             climbed += 1
-            self._fruitless = 0 if found else self._fruitless + 1
+            self._fruitless += 1
             if found is not None:
-                counts = self._counts(found)
+                counts, away = self._counts(found), self._out_of_reach(found)
+                self._fruitless *= not away
+                grown += counts and away and self.blend is not None
                 self._know([found])
                 if counts:
                     self._include([found])
-                grown |= counts and self.blend is not None
                 beyond = self._beyond(z[order], log_p[order]) > -np.inf
-        return grown
+        self.uphill = grown, climbed
+        return grown > 0
 
     def _climb_from_afar(self) -> None:
         if self.model.prior is not None:
@@ -523,16 +528,26 @@ class Search:
         chosen = self.rng.permutation(systematic(favour / favour.sum(), self.rng, n))
         return many[chosen], 1.0 / favour[chosen] / np.sum(1.0 / favour[chosen])
 
-    def _walk(self, last: bool = False, kept: int = 512) -> bool:
-        """Whether walks from weighted draws stay where the proposal reaches; else it is moved.
+    def _walk(self, last: bool = False, kept: int = 512, better: float = 0.8) -> bool:
+        """Whether walks from weighted draws stay where the proposal reaches; else it is moved,
+        unless that has brought it from walks before to these, and made them no ``better``.
         Differences of points ``kept`` are their steps."""
         assert self.blend is not None
         policy, (walkers, outside, stages) = self.policy, self.policy.walks(self.model)
-        log_f, (z, log_p, log_w) = self.cloud.log_p, self.posterior()
-        archive, log_z = z[systematic(np.exp(log_w), self.rng, kept)], self.verdict.logz
+        before, last = better * (self.lost or np.inf), last or self.hurried()
+        log_z, log_f = self.verdict.logz, self.cloud.log_p
         reach = min(max(self.verdict.top, log_z), log_z + np.log(policy.heavy))
+        z, log_p, w = self._drawn()
+        if w.size and w @ w < 1.0 / walkers:  # enough of them, that owe nothing to what was learnt
+            self.lost = float(w @ unexplained(self._log_q(z), log_p, reach))
+            if self.lost < outside[last or self.lost > before]:
+                return True
+            self._move()
+            return False
+        z, log_p, log_w = self.posterior()
+        archive = z[systematic(np.exp(log_w), self.rng, kept)]
         first, own = self._starts(walkers, reach)
-        at, moved, lost, before = (z[first], log_p[first]), 0.0, list[float](), self.lost or np.inf
+        at, moved, lost = (z[first], log_p[first]), 0.0, list[float]()
         seen, values = [], []
         for stage, (enough, most) in enumerate(stages):
             if stage and not self._doubtful(stage, walkers * most):
@@ -545,7 +560,7 @@ class Search:
                 lost.append(float(own @ unexplained(self._log_q(at[0]), at[1], reach)))
             self.lost = float(np.mean(lost[len(lost) // 2 :]))
             went = moved / (_STEPS * len(lost))
-            if not (self.lost < outside[last or self.lost >= before] and went > policy.moving):
+            if not (self.lost < outside[last or self.lost > before] and went > policy.moving):
                 break
         else:
             return True
@@ -555,11 +570,20 @@ class Search:
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         return False
 
+    def _drawn(self) -> tuple[Array, Array, Array]:
+        """Draws of the prior that have a likelihood, none of what stands in for one: z, log p and
+        shares of the posterior."""
+        n = 0 if isinstance(self.model, Rebased) else self.cloud.screened
+        some = np.flatnonzero(np.isfinite(self.cloud.log_l[:n]))
+        z, log_l = self.cloud.z[some], self.cloud.log_l[some]
+        return z, log_l + self.cloud.log_prior(z), softmax(log_l) if some.size else log_l
+
     def _doubtful(self, stage: int, cost: int) -> bool:
         """Whether walks that stayed are to go on, at the cost of so many evaluations."""
         if stage == 1:  # of a function of one point they cost more than they tell
             return self._parting or self.verdict.share <= self.policy.very_even
-        return self.lost > self.policy.unexplained and cost < self.allowed.left * self.policy.part
+        scarce = self.hurried() or cost > self.allowed.left * self.policy.part
+        return self.lost > self.policy.unexplained and not scarce
 
     def blended(self, warnings: tuple[Message, ...] = ()) -> Blended:
         """What draws come from, as a reference."""
@@ -571,13 +595,15 @@ class Search:
                 "reach further: the error bar may be too small"
             )
             warnings = (*warnings, Message("poor-reference", text))
-        if self.model.n > self.policy.low_dimension and self.unlooked:
+        blind = self.model.n > self.policy.low_dimension and self.unlooked
+        if blind:
             text = (
                 f"in {self.model.n} dimensions so few points do not find every mode, there may be "
                 "more: effort='normal', or more evaluations or time, looks for them"
             )
             warnings = (*warnings, Message("modes-missed", text))
-        lost = max(self.policy.caution * self.lost, 0.0 if self.confirmed else self.policy.rough)
+        sure = self.confirmed and not blind
+        lost = max(self.policy.caution * self.lost, 0.0 if sure else self.policy.rough)
         modes = self._parts() if len(self.counting()) > 1 else np.zeros((0, self.model.n))
         logz = self.verdict.logz
         return Blended(self.model, self.blend, self.verdict, logz, lost, warnings, modes=modes)

@@ -15,9 +15,10 @@ from evidence.approximations.density.cloud import Cloud, resolution
 from evidence.approximations.density.fitted import Found, drawn_from, sighted
 from evidence.approximations.density.halving import halve
 from evidence.approximations.density.modes import _trust_region, find_modes, peaks
-from evidence.approximations.density.policy import NORMAL
+from evidence.approximations.density.policy import FRUGAL, NORMAL
 from evidence.approximations.density.reference import Mode, Scouted
 from evidence.approximations.density.search import Search
+from evidence.approximations.density.verdict import Verdict
 from evidence.approximations.density.walks import walk
 from evidence.execution.clock import Stopped, within
 from evidence.methods.base import Outcome
@@ -138,23 +139,114 @@ def test_a_plateau_has_the_mass_it_has():
     assert abs(search.estimate - np.log(1.0 + (np.e - 1.0) * 0.008)) < 0.05
 
 
-def test_a_proposal_that_does_not_reach_is_seen_by_walks():
-    """Half as wide as the posterior, and as wide: a twentieth of the posterior lies beyond."""
-    prior = ev.GaussianPrior(np.zeros(2), 25.0)
+@pytest.mark.parametrize("screened", [2**14, 2**10])
+def test_a_proposal_that_does_not_reach_is_seen(screened):
+    """Half as wide as the posterior, and as wide: a twentieth of the posterior lies beyond. Draws
+    of the prior see it where they are many, and evaluate nothing more; else walks do."""
+    prior, calls = ev.GaussianPrior(np.zeros(2), 25.0), []
 
     def log_likelihood(x):
+        calls.append(len(x))
         return -0.5 * np.sum(x**2, axis=1) - np.log(2.0 * np.pi) - prior.log_prob(x)
 
     model = ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
     policy = replace(NORMAL, defence=1e-9, copies=((1.0, 1.0),))
     for sd, stays in ((1.0, True), (0.4, False)):
         search = Search(model, np.random.default_rng(0), policy, modes=())
-        search.cloud.screen(search.rng, 2**14)
+        search.cloud.screen(search.rng, screened)
         cov = (sd / 5.0) ** 2 * np.eye(2)
         search.blend = Blend(model, np.ones(1), np.zeros((1, 2)), cov[None], policy)
         search._round(2000)
+        calls.clear()
         assert search._walk() == stays
         assert (search.lost < 0.01) == stays
+        assert bool(calls) == (screened == 2**10)
+
+
+def test_modes_within_reach_are_worth_no_round():
+    """Ripples on a normal, which draws of a normal know: its highest are 3.7 times as high."""
+    prior = ev.GaussianPrior(np.zeros(2), 25.0)
+
+    def log_likelihood(x):
+        return np.sum(2.5 * np.cos(9.0 * x[:, :1]) - 0.5 * x * x, axis=1)
+
+    model = ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
+    for sd, grown in ((1.0, False), (0.1, True)):
+        search = Search(model, np.random.default_rng(0), replace(NORMAL, defence=1e-9), modes=())
+        search.cloud.screen(search.rng, 2**12)
+        cov = (sd / 5.0) ** 2 * np.eye(2)
+        search.blend = Blend(model, np.ones(1), np.zeros((1, 2)), cov[None], search.policy)
+        search._round(4000)
+        assert search._climb() == grown
+        assert sum(search._counts(mode) for mode in search.modes) > 4
+
+
+def test_climbs_to_modes_unknown_count_where_time_is_up():
+    """Of 131,072 corners 134 were known: -6.8 ± .28 in 17 dimensions."""
+    model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
+    search = Search(model, np.random.default_rng(0), uphill=(18, 18))
+    assert search.hidden == 0.0
+    search.cut = True
+    assert search.hidden == pytest.approx(0.95)
+    search.uphill = (0, 18)
+    assert search.hidden == 0.0
+
+
+def test_in_a_hurry_sound_weights_are_tested_as_they_are():
+    """Of a valley in 15 dimensions they were ever more even, and never tested in a minute."""
+    model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
+    search = Search(model, np.random.default_rng(0), verdict=Verdict(0.65, 0.1, 0.0))
+    assert not search.good
+    search.hurried = lambda: True
+    assert search.good
+    for verdict in (Verdict(0.75, 0.1, 0.0), Verdict(0.5, 0.01, 0.0)):
+        search.verdict = verdict
+        assert not search.good
+
+
+@pytest.mark.parametrize(
+    ("before", "hurried", "stays"),
+    [(0.3, False, False), (0.1, False, True), (0.0, False, False), (0.0, True, True)],
+)
+def test_a_part_out_of_reach_is_told_where_it_cannot_be_helped(before, hurried, stays):
+    """A twelfth of the posterior is: too much, unless it was hardly more before, or time is
+    scarce."""
+    prior = ev.GaussianPrior(np.zeros(2), 25.0)
+    model = ev.DensityModel(lambda x: -0.5 * np.sum(x**2, axis=1), 2, prior=prior, vectorized=True)
+    policy = replace(NORMAL, defence=1e-9, copies=((1.0, 1.0),))
+    walkers, _, stages = policy.walked_in_batches
+    policy = replace(policy, walked_in_batches=(walkers, (0.01, 0.2), stages))
+    search = Search(model, np.random.default_rng(0), policy, lost=before)
+    search.cloud.screen(search.rng, 2**14)
+    search.hurried = lambda: hurried
+    search.blend = Blend(model, np.ones(1), np.zeros((1, 2)), 0.01 * np.eye(2)[None], policy)
+    search._round(2000)
+    assert search._walk() == stays
+    assert 0.05 < search.lost < 0.15
+
+
+def test_a_frugal_search_in_many_dimensions_is_as_uncertain_as_it_says():
+    """Of a mixture in eleven, whose second mode no climb met: -.256 ± .003."""
+    model = ev.DensityModel(lambda x: -0.5 * x @ x, 8, prior=ev.GaussianPrior(np.zeros(8)))
+    search = Search(model, np.random.default_rng(0), FRUGAL).run()
+    assert search.confirmed
+    found = search.blended()
+    assert [w.code for w in found.warnings] == ["modes-missed"]
+    assert found.lost == FRUGAL.rough
+
+
+def test_rounds_that_disagree_make_a_look_uncertain():
+    prior = ev.GaussianPrior(np.zeros(2))
+    model = ev.DensityModel(
+        lambda x: -0.5 * np.sum(x * x, axis=1), 2, prior=prior, vectorized=True
+    )
+    search = Search(model, np.random.default_rng(0))
+    search.cloud.screen(search.rng, 2**12)
+    alone = search.noise
+    assert alone < 0.05
+    for away in (-3.0, 3.0):
+        search.cloud.own.append(np.full(100, search.estimate + away))
+    assert search.noise == pytest.approx(np.hypot(alone, 3.0))
 
 
 def test_fresh_climbs_test_a_proposal():
@@ -436,14 +528,16 @@ def test_a_climb_whose_curvature_overflows_goes_on_without_it():
         _trust_region(fall, wrong, np.ones(2))
 
 
-def test_one_draw_with_all_the_weight_stands_in_for_no_prior():
-    """Its covariance is zero."""
+@pytest.mark.parametrize("draws", [1, 5])
+def test_few_draws_with_all_the_weight_stand_in_for_no_prior(draws):
+    """The covariance of one is zero; of five in 18 dimensions log Z was 9e12."""
     search = Search(ev.DensityModel(lambda x: -np.sum(x**2), dim=2), np.random.default_rng(0))
     search.modes = find_modes(search.model)
     search.stand_in(ev.GaussianPrior([0.0, 0.0], 9.0))
     search.cloud.screen(search.rng, 64)
-    log_w = np.where(np.arange(64) == 0, 0.0, -np.inf)
-    search.posterior = lambda: (np.full((64, 2), 2.0), np.zeros(64), log_w)
+    log_w = np.where(np.arange(64) < draws, -np.log(draws), -np.inf)
+    z = 2.0 + search.cloud.z
+    search.posterior = lambda: (z, np.zeros(64), log_w)
     assert not search._outgrown()
 
 
