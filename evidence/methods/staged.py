@@ -20,6 +20,7 @@ from ..approximations.density.staged import TRIAL, Staged, fit_staged
 from ..approximations.mixture import Mixture
 from ..drivers.plan import Plan
 from ..drivers.weighted import Proposed, run_weighted
+from ..execution.clock import Clock, also
 from ..execution.job import Job
 from ..execution.meter import phase
 from ..numerics.arrays import Array
@@ -108,7 +109,8 @@ def _fitted(
     """The proposal, unless it costs far more than all that was spent and is ``planned``: ``most``
     times as much where that is given; else four times, with a bad reference twenty, and twice as
     many of them where evaluations come in batches; or more than a ``part`` of what is left. It
-    costs the Hessians of so many ``marginals`` of parents, ``newton`` of each."""
+    costs the Hessians of so many ``marginals`` of parents, ``newton`` of each. It is given up
+    after that ``part`` of the time that is left."""
     model = problem.model
     if not problem.free or model.n < 2:
         return None
@@ -126,7 +128,8 @@ def _fitted(
     if left is not None and cost * _seconds_each(problem, x, done) > part * left:
         return None
     problem.progress.phase("stages")
-    with phase("pilot"), np.errstate(all="ignore"):
+    over = Clock(None if left is None else part * left).expired
+    with phase("pilot"), also(over), np.errstate(all="ignore"):
         staged = problem.in_time(fit_staged, model, x, _seed(problem))
     if staged is None or not (staged.unseen or getattr(problem.reference, "several", False)):
         return staged

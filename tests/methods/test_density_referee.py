@@ -14,7 +14,7 @@ from evidence.approximations.density.fitted import Found, fit_density, mixture_o
 from evidence.approximations.density.policy import NORMAL
 from evidence.approximations.density.reference import Scouted, density_prior_reference
 from evidence.approximations.density.search import Search
-from evidence.execution.clock import Clock
+from evidence.execution.clock import Clock, check_interrupt
 from evidence.methods.base import Outcome
 from evidence.methods.density import DensityReferee, hide, seconds_each, vouched
 from evidence.methods.doubts import widen
@@ -124,6 +124,14 @@ def test_a_slow_first_evaluation_is_not_what_all_take():
     assert len(calls) > 1
 
 
+def test_what_a_call_takes_is_not_what_a_row_takes(monkeypatch):
+    """Eleven SciPy distributions take 7 ms, of one row as of 64: a minute seemed enough for 7,000
+    evaluations."""
+    model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
+    monkeypatch.setattr(model, "log_prob", lambda x: time.sleep(0.005) or np.zeros(len(x)))
+    assert seconds_each(model) < 0.001
+
+
 def test_slow_batches_are_not_timed_by_the_hundred():
     rows = []
 
@@ -148,6 +156,25 @@ def test_even_weights_are_asked_for_necks_too(monkeypatch):
         lambda x: -0.5 * np.sum(x**2, axis=1), dim=2, prior=prior, vectorized=True
     )
     assert ev.log_evidence(model, random_seed=0, progressbar=False).logz == 7.0
+
+
+def test_looking_for_necks_leaves_time_for_draws(monkeypatch):
+    """Of twenty parameters that took all that was left of a minute: an approximation, ± .1."""
+
+    def endless(model, x, seed):
+        while True:
+            check_interrupt()
+
+    model = ev.DensityModel(
+        lambda x: -0.5 * np.sum(x**2, axis=1), 3, prior=ev.GaussianPrior(np.zeros(3)),
+        vectorized=True,
+    )  # fmt: skip
+    words = dict(random_seed=0, progressbar=False)
+    ev.log_evidence(model, **words)  # all is compiled now
+    monkeypatch.setattr("evidence.methods.staged.fit_staged", endless)
+    result = ev.log_evidence(model, max_seconds=4.0, **words)
+    assert not result.warnings
+    assert abs(result.logz + 1.5 * np.log(2.0)) < 4.0 * result.logz_se < 0.2
 
 
 def _four_spheres():
