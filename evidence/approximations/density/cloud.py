@@ -47,6 +47,8 @@ class Cloud:
     """log weights of the draws of those rounds that were fixed before them and are at p."""
     level: float = -np.inf
     """The last height above which draws were learnt from."""
+    thinned: tuple[float, int] = (-np.inf, 0)
+    """A height below which so many of the prior's draws count, the first ones."""
     kept: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     """Points that still count,"""
     _ratio: Array = field(default_factory=lambda: np.zeros(0))
@@ -110,15 +112,24 @@ class Cloud:
     @property
     def log_w(self) -> Array:
         """Of the points that count, log W/N."""
-        return -np.logaddexp(np.log(max(self.screened, 1e-300)), self._ratio)
+        height, first = self.thinned
+        drawn = np.where(self.height < height, first, max(self.screened, 1e-300))
+        return -np.logaddexp(np.log(drawn), self._ratio)
 
-    def forget(self, negligible: float = 1e-4) -> None:
-        """Points below the level that hold this part of Z, all together, count no more."""
+    def forget(self, negligible: float = 1e-4, most: int = 2**15) -> None:
+        """Points below the level that hold this part of Z, all together, count no more, nor do
+        draws of the prior there beyond ``most``: a plateau's are half a million, and alike."""
         log_l = self.log_l[self.kept]
         log_p = self.log_w + log_l
         order = np.argsort(log_p)
         below = np.logaddexp.accumulate(log_p[order]) < logsumexp(log_p) + np.log(negligible)
-        stay = np.sort(order[~below | (self.height[order] >= self.level)])
+        height = self.height
+        stay = np.sort(order[~below | (height[order] >= self.level)])
+        low = stay[(self.kept[stay] < self.screened) & (height[stay] < self.level)]
+        if low.size > most:
+            first = min(int(self.kept[low[most]]), self.thinned[1] or self.screened)
+            self.thinned = self.level, first
+            stay = np.setdiff1d(stay, low[self.kept[low] >= first])
         self.kept, self._ratio = self.kept[stay], self._ratio[stay]
 
     @property

@@ -97,6 +97,31 @@ def test_draws_of_all_proposals_stand_for_the_prior():
     assert np.exp(log_w).sum() == pytest.approx(1.0, abs=0.05)
 
 
+def test_draws_of_the_prior_that_are_alike_may_be_few():
+    """Below a level so many of them stand for all, above it every one: of eight draws of the prior
+    on a spike none is lost, and the prior's mass remains one, proposals' draws among them."""
+    prior = ev.GaussianPrior(np.zeros(2))
+
+    def log_likelihood(x):
+        return np.where(np.sum((x - 2.0) ** 2, axis=1) < 0.08, 5.0, 0.1 * np.tanh(x[:, 0]))
+
+    model = ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
+    cloud = Cloud(model).screen(np.random.default_rng(0), 2**14)
+    spike = cloud.z[cloud.log_l > 1.0]
+    wide = Blend(model, np.ones(1), np.zeros((1, 2)), 2.0 * np.eye(2)[None])
+    cloud.level = 0.05
+    for most, enough in ((1000, 8000), (200, 1300)):
+        cloud.forget(most=most)
+        cloud.add(np.random.default_rng(1), wide, 500)
+        assert cloud.kept.size < enough
+        mass, z = np.exp(cloud.log_w), cloud.z[cloud.kept]
+        assert mass.sum() == pytest.approx(1.0, abs=0.1)
+        assert mass @ z[:, 0] ** 2 == pytest.approx(1.0, abs=0.2)
+        assert len(spike) > 5
+        assert np.isin(spike, z).all()
+        cloud.level = 1.0
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_log_z_of_a_correlated_gaussian(seed):
     model, truth = correlated()
