@@ -29,7 +29,7 @@ from scripts.benchmarks.random_densities import normal_z, verdict
 from scripts.catalogue import random_density
 
 NAME = "policy_fields"
-FIELDS = tuple(f.name for f in fields(policy.Policy) if f.name != "patience")  # None, as it is
+FIELDS = tuple(f.name for f in fields(policy.Policy))
 _FACTORS = (0.7, 1.4)
 #: of fourteen kinds in five dresses, in 1 to 7 dimensions: a second or two each
 CASES = (

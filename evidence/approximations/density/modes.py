@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import OptimizeResult, minimize
+from scipy.optimize import minimize
 from scipy.spatial import cKDTree
 
 from ...execution.clock import check_interrupt
@@ -45,27 +45,18 @@ def costly(model: DensityModel) -> bool:
     return not model.has_gradient and not model.vectorized and model.prior is not None
 
 
-def climb(
-    model: DensityModel, start: Array, known: Sequence[Mode], patience: float | None = None,
-    slack: float = 0.05,
-) -> Mode | None:  # fmt: skip
-    """The maximum uphill of ``start``; None where it is known or its Hessian is not definite.
-
-    With ``patience`` the climb ends where a step gains less than that many nats; it is made anew
-    without where it ended more than ``slack`` short of the top.
-    """
+def climb(model: DensityModel, start: Array, known: Sequence[Mode]) -> Mode | None:
+    """The maximum uphill of ``start``; None where it is known or its Hessian is not definite."""
     with np.errstate(all="ignore"):
-        x = np.asarray(_descend(model, partial(_fall, model), start, _watch(known, patience)))
+        x = np.asarray(_descend(model, partial(_fall, model), start))
         over = model.chart.across(x)
         if over is not None and _fall(model, over)[0] < _fall(model, x)[0]:  # it ended at a seam
-            return climb(model, over, known, patience)
+            return climb(model, over, known)
         if not np.isfinite(x).all() or any(_same(x, mode) for mode in known):
             return None
         x, H = _polish(model, x)
         if H is None:
             return None
-        if patience is not None and _uphill(model, x, H) > slack:  # it was left too early
-            return climb(model, x, known)
         value = float(model.log_prob(x[None])[0])
         try:
             L = np.linalg.cholesky(H)
@@ -80,30 +71,6 @@ def climb(
     if not np.isfinite(value) or not np.isfinite(cov).all():
         return None
     return Mode(x, 0.5 * (cov + cov.T), value - half + x.size * LOG_SQRT_2PI)
-
-
-def _uphill(model: DensityModel, x: Array, H: Array) -> float:
-    """What Newton's step would gain, in nats."""
-    try:
-        half = np.linalg.solve(np.linalg.cholesky(H), _fall(model, x)[1])
-    except np.linalg.LinAlgError:
-        return np.inf
-    return 0.5 * float(half @ half)
-
-
-def _watch(known: Sequence[Mode], patience: float | None) -> Callable[[Any], None] | None:
-    """What ends a climb that gains little, or has come to a mode that is known."""
-    if patience is None:
-        return None
-    last = np.inf
-
-    def look(intermediate_result: Any) -> None:
-        nonlocal last
-        gain, last = last - intermediate_result.fun, intermediate_result.fun
-        if gain < patience or any(_same(intermediate_result.x, mode) for mode in known):
-            raise StopIteration
-
-    return look
 
 
 def further_modes(model: DensityModel, modes: tuple[Mode, ...], points: Array) -> tuple[Mode, ...]:
@@ -213,8 +180,7 @@ def _fall_by_differences(model: DensityModel, x: Array) -> tuple[float, Array]:
 
 
 def _descend(
-    model: DensityModel, fall: Callable[[Array], Any], start: Array,
-    watch: Callable[[Any], None] | None = None, steps: int = 150,
+    model: DensityModel, fall: Callable[[Array], Any], start: Array, steps: int = 150
 ) -> Array:  # fmt: skip
     """A minimum of ``fall``; with a Hessian by Newton's steps, plain or in a trust region.
 
@@ -227,11 +193,6 @@ def _descend(
         value, slope = fall(start + units * z)
         return value, units * slope
 
-    def look(intermediate_result: Any) -> None:
-        if watch is not None:
-            x = start + units * intermediate_result.x
-            watch(OptimizeResult(x=x, fun=intermediate_result.fun))
-
     def bend(z: Array) -> Array:
         H = -model.hessian((start + units * z)[None])[0]
         return units[:, None] * H * units if np.isfinite(H).all() else np.eye(z.size)
@@ -239,7 +200,7 @@ def _descend(
     zero = np.zeros_like(start)
     if not (model.has_gradient and model.has_hessian):
         most = {} if model.has_gradient else {"maxiter": steps}
-        found = minimize(scaled, zero, jac=True, method="BFGS", callback=look, options=most)
+        found = minimize(scaled, zero, jac=True, method="BFGS", options=most)
         return np.asarray(start + units * found.x)
     x, H = _polish(model, start)
     if H is not None and _at_rest(H, model.log_prob_and_gradient(x[None])[1][0]):

@@ -73,8 +73,6 @@ class Policy:
     """Times that such climbs may end out of reach before one gives up."""
     rare: float = 0.1
     """Of an equal share of the draws, what a new mode is given at least."""
-    patience: float | None = None
-    """Nats that a climb's step must gain, or as many as it takes."""
     rounds: int = 20
     """Draws of a proposal that move it. A density of 43 modes was sure of itself after fifteen;
     most take two or three."""
@@ -190,7 +188,7 @@ THOROUGH = replace(
 FRUGAL = replace(
     NORMAL, scanned=2**8, screened=2**10, screened_in_batches=2**10, screened_in_smooth=2**10,
     level=(50, 128, 512), in_batches=1, halved=0, halved_in_batches=0, fruitless=3, again=3,
-    tests=0, patience=1e-3, judged=0, last=0, walked_in_batches=NORMAL.walked,
+    tests=0, judged=0, last=0, walked_in_batches=NORMAL.walked,
 )  # fmt: skip
 EFFORTS = {"frugal": FRUGAL, "normal": NORMAL, "thorough": THOROUGH}
 

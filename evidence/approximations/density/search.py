@@ -6,8 +6,9 @@ r"""Where the mass of a density is: one search, whose result is a proposal to dr
 4. *Rounds*: Gaussians (:mod:`.blend`) learn from the posterior as the cloud shows it, and their
    draws add to the cloud, until their own weights are even.
 5. *Tests* that send it back to the rounds: a climb from what the Gaussians leave unexplained that
-   ends in a new mode; walks from weighted draws (:mod:`.walks`) that end out of reach; a last
-   round of uneven weights; climbs from fresh draws of the prior that end in modes out of reach.
+   ends in a mode out of reach; draws of the prior that have a likelihood there or, where these are
+   few, walks from weighted draws (:mod:`.walks`) that end there; a last round of uneven weights;
+   climbs from fresh draws of the prior that end in modes out of reach.
 
 A density without a prior is seen as a likelihood under a Gaussian fitted to it, made much wider.
 """
@@ -150,7 +151,7 @@ class Search:
         with phase("scout"):
             points = scan(cloud, at, log_w, self.rng, values, self.policy.climbs)
         for z in points:
-            found = climb(self.model, self._placed(z), self.modes or (), self.policy.patience)
+            found = climb(self.model, self._placed(z), self.modes or ())
             if found is not None:
                 self._know([found])
 
@@ -382,7 +383,7 @@ class Search:
     @property
     def _parting(self) -> bool:
         """Whether points are asked for valleys: where batches are cheap, and nobody is frugal."""
-        return self.model.vectorized and self.policy.patience is None
+        return self.model.vectorized and not self.unlooked
 
     def _climb(self) -> bool:
         """Whether there are new modes out of reach, uphill of points beyond what is known. Of 131
@@ -402,7 +403,7 @@ class Search:
                 break
             if not beyond[k]:
                 continue
-            found = climb(self.model, self._placed(z[one]), self.modes or (), policy.patience)
+            found = climb(self.model, self._placed(z[one]), self.modes or ())
             self._open = self._open[self._open != which[one]]
             climbed += 1
             self._fruitless += 1
@@ -441,7 +442,7 @@ class Search:
         n, new = self.policy.tests, list[Mode]()
         n = max(n, self.policy.scaled(self.model, len(self.counting()))) if n else 0
         for z in self._afar(n):
-            found = climb(self.model, self._placed(z), (*(self.modes or ()), *new), None)
+            found = climb(self.model, self._placed(z), (*(self.modes or ()), *new))
             if found is None or not found.logz > self.verdict.logz - self.policy.counts:
                 continue
             if usable(found.cov) and self._out_of_reach(found):
@@ -529,9 +530,10 @@ class Search:
         return many[chosen], 1.0 / favour[chosen] / np.sum(1.0 / favour[chosen])
 
     def _walk(self, last: bool = False, kept: int = 512, better: float = 0.8) -> bool:
-        """Whether walks from weighted draws stay where the proposal reaches; else it is moved,
-        unless that has brought it from walks before to these, and made them no ``better``.
-        Differences of points ``kept`` are their steps."""
+        """Whether the proposal reaches what draws of the prior show of the posterior, or walks of
+        weighted draws; else it is moved there. It may leave out more where that made it no
+        ``better`` the last time, where no round follows (``last``), and in a hurry. Differences of
+        points ``kept`` are steps of walks."""
         assert self.blend is not None
         policy, (walkers, outside, stages) = self.policy, self.policy.walks(self.model)
         before, last = better * (self.lost or np.inf), last or self.hurried()
@@ -570,11 +572,11 @@ class Search:
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         return False
 
-    def _drawn(self) -> tuple[Array, Array, Array]:
+    def _drawn(self, most: int = 2**15) -> tuple[Array, Array, Array]:
         """Draws of the prior that have a likelihood, none of what stands in for one: z, log p and
         shares of the posterior."""
         n = 0 if isinstance(self.model, Rebased) else self.cloud.screened
-        some = np.flatnonzero(np.isfinite(self.cloud.log_l[:n]))
+        some = np.flatnonzero(np.isfinite(self.cloud.log_l[:n]))[:most]
         z, log_l = self.cloud.z[some], self.cloud.log_l[some]
         return z, log_l + self.cloud.log_prior(z), softmax(log_l) if some.size else log_l
 
