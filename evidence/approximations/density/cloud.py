@@ -112,9 +112,8 @@ class Cloud:
     @property
     def log_w(self) -> Array:
         """Of the points that count, log W/N."""
-        height, first = self.thinned
-        drawn = np.where(self.height < height, first, max(self.screened, 1e-300))
-        return -np.logaddexp(np.log(drawn), self._ratio)
+        drawn = np.where(self.height < self.thinned[0], self.thinned[1], self.screened)
+        return -np.logaddexp(np.log(np.maximum(drawn, 1e-300)), self._ratio)
 
     def forget(self, negligible: float = 1e-4, most: int = 2**15) -> None:
         """Points below the level that hold this part of Z, all together, count no more, nor do

@@ -529,23 +529,24 @@ class Search:
         chosen = self.rng.permutation(systematic(favour / favour.sum(), self.rng, n))
         return many[chosen], 1.0 / favour[chosen] / np.sum(1.0 / favour[chosen])
 
-    def _walk(self, last: bool = False, kept: int = 512, better: float = 0.8) -> bool:
-        """Whether the proposal reaches what draws of the prior show of the posterior, or walks of
-        weighted draws; else it is moved there. It may leave out more where that made it no
-        ``better`` the last time, where no round follows (``last``), and in a hurry. Differences of
-        points ``kept`` are steps of walks."""
+    def _walk(
+        self, last: bool = False, kept: int = 512, better: float = 0.8, worth: float = 400.0
+    ) -> bool:  # fmt: skip
+        """Whether the proposal reaches what draws of the prior show of the posterior, if they are
+        ``worth`` enough, or walks from weighted draws; else it is moved there. It may leave out
+        more where that made it no ``better`` the last time, where no round follows (``last``), and
+        in a hurry. Differences of points ``kept`` are steps of walks."""
         assert self.blend is not None
         policy, (walkers, outside, stages) = self.policy, self.policy.walks(self.model)
         before, last = better * (self.lost or np.inf), last or self.hurried()
         log_z, log_f = self.verdict.logz, self.cloud.log_p
         reach = min(max(self.verdict.top, log_z), log_z + np.log(policy.heavy))
         z, log_p, w = self._drawn()
-        if w.size and w @ w < 1.0 / walkers:  # enough of them, that owe nothing to what was learnt
+        if w.size and w @ w < 1.0 / worth:  # they owe nothing to what was learnt
             self.lost = float(w @ unexplained(self._log_q(z), log_p, reach))
-            if self.lost < outside[last or self.lost > before]:
-                return True
-            self._move()
-            return False
+            if not (stays := self.lost < outside[last or self.lost > before]):
+                self._move()
+            return stays
         z, log_p, log_w = self.posterior()
         archive = z[systematic(np.exp(log_w), self.rng, kept)]
         first, own = self._starts(walkers, reach)
