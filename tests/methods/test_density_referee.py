@@ -177,6 +177,16 @@ def test_looking_for_necks_leaves_time_for_draws(monkeypatch):
     assert abs(result.logz + 1.5 * np.log(2.0)) < 4.0 * result.logz_se < 0.2
 
 
+def test_draws_that_say_nothing_are_no_answer():
+    """Of a shell in 18 dimensions one of each round's had all the weight: -57 ± 517."""
+    model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
+    search = Search(model, np.random.default_rng(0), cut=True)
+    referee = object.__new__(DensityReferee)
+    for log_w, answers in ((np.r_[0.0, np.full(99, -50.0)], False), (np.zeros(100), True)):
+        search.cloud.own.append(log_w)
+        assert referee._over(search) == answers
+
+
 def _four_spheres():
     problem = PROBLEMS["four spheres 5"]()
     prior = [one.frozen() for one in problem.prior]
