@@ -135,11 +135,12 @@ class SparsePrior(Prior):
         self.numbers = numbers
         numbers[at] += strength
         self.base = Solved(self, None, factor)
+        #: by which constraints move the mean
+        self.forced = np.zeros(latent_mean.size)
         if constraints is not None:
-            wrong = constraints[1] - self.C @ latent_mean
-            latent_mean = latent_mean + self.base.kriged(wrong)
-        self.latent_mean = latent_mean
-        self.mean = design @ latent_mean + offset
+            self.forced = self.base.kriged(constraints[1] - self.C @ latent_mean)
+        self.latent_mean = latent_mean + self.forced
+        self.mean = design @ self.latent_mean + offset
 
     @property
     def work(self) -> float:
@@ -250,6 +251,19 @@ class SparseGaussian(Gaussian):
     @property
     def half_logdet(self) -> float:
         return self.solved.half_logdet - self.prior.base.half_logdet
+
+    def along(self, Q: csc_array) -> float:
+        r"""½ tr[(E_p - E_q)(u - m)(u - m)ᵀ Q], p being the prior: how log Z at fixed sites changes
+        with its precision, in the direction of Q, whose pattern is that precision's."""
+        prior = self.prior
+        numbers = 2.0 * prior.pattern.analysis.assemble(Q)[: prior.pattern.analysis.size]
+        numbers[prior.pattern.diagonal] *= 0.5
+        moved = prior.forced, self.latent_mean - prior.latent_mean + prior.forced
+        of_prior, of_q = (
+            solved.contracted(Q, numbers) + away @ (Q @ away)
+            for solved, away in zip((prior.base, self.solved), moved, strict=True)
+        )
+        return 0.5 * float(of_prior - of_q)
 
     def squares(self, y: Array) -> float:
         """The least squares of data and prior, in which an error of their solution is squared."""
@@ -500,6 +514,12 @@ class Solved(Root):
         for U, S in self.changes:
             out = out + np.einsum("nj,jk,nk->n", U, S, U)
         return out
+
+    def contracted(self, Q: csc_array, numbers: Array) -> float:
+        """tr P⁻¹Q, of which ``numbers`` has every entry of one triangle and the other."""
+        return float(
+            self._selected @ numbers + sum(np.sum((Q @ U) * (U @ S)) for U, S in self.changes)
+        )
 
     @cached_property
     def variances(self) -> Array:

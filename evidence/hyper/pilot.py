@@ -31,14 +31,7 @@ from ..statistics import ladders
 from ..statistics.resampling import systematic
 from ..statistics.weights import Weights, incremental, pareto_shape
 from .at_theta import Look, NoEvidence
-from .integral import (
-    EvidenceAt,
-    StudentMixture,
-    SurrogateStart,
-    ThetaCloud,
-    ThetaPath,
-    ThetaPlan,
-)
+from .integral import EvidenceAt, StudentMixture, SurrogateStart, ThetaCloud, ThetaPath, ThetaPlan
 from .surrogate import Known, Surrogate
 
 _MATTERS = 12.0  # nats below the best
@@ -233,16 +226,8 @@ def run_pilot(
             "be too small; a prior that rules out what the data cannot tell helps"
         )
         warnings.append(Message("heavy-tail", text))
-    return ThetaPilot(
-        path,
-        fit.start,
-        ThetaPlan(np.ones(1), fit.root, 0, control),
-        ess,
-        hidden(fit, rng),
-        wanted,
-        notes,
-        warnings,
-    )
+    plan = ThetaPlan(np.ones(1), fit.root, 0, control)
+    return ThetaPilot(path, fit.start, plan, ess, hidden(fit, rng), wanted, notes, warnings)
 
 
 def explore(

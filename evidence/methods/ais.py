@@ -87,18 +87,10 @@ def _posterior(problem: Problem, plan: Plan, n: int, least: int = 200) -> Array 
     if islands is None:
         return None
     chains = problem.in_time(
-        run_chains,
-        problem.path,
-        problem.move,
-        rng,
-        problem.clock,
-        initial=posterior_draws([islands], rng, n),
-        beta=1.0,
-        chains=n,
-        tune=steps // 2,
-        draws=1,
+        run_chains, problem.path, problem.move, rng, problem.clock,
+        initial=posterior_draws([islands], rng, n), beta=1.0, chains=n, tune=steps // 2, draws=1,
         thin=steps - steps // 2,
-    )
+    )  # fmt: skip
     return None if chains is None or problem.clock.stop() else chains.x[:, -1]
 
 

@@ -2,7 +2,7 @@
 
 At the fixed point of EP, log Z is stationary in the sites: what is left is how the normaliser of
 prior times sites, the sites fixed, depends on the prior. That is differenced here, at the cost of
-four factorisations for each hyperparameter; dense priors have a contraction instead.
+four factorisations for each hyperparameter; dense and sparse priors have a contraction instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .latent import LatentModel
 
 
-def numerical_gradient(model: LatentModel, q: Gaussian, *, step: float = 2e-3) -> Array:
+def numerical_gradient(model: LatentModel, q: Gaussian) -> Array:
     """Gradient of log Z_q at fixed sites in the logs of the prior's parameters.
 
     Parameters
@@ -28,21 +28,22 @@ def numerical_gradient(model: LatentModel, q: Gaussian, *, step: float = 2e-3) -
         Of which ``hyperparameters``, ``at`` and ``prior`` are asked.
     q : Gaussian
         Whose sites these are.
-
-    ``step``: makes an error of h⁴/30, and rounding of log Z divided by h.
     """
     free, c = model.hyperparameters, np.zeros(q.tau.size)
 
     def log_normaliser(theta: Array) -> float:
         return model.at(theta).prior.with_sites(q.nu, q.tau).log_normaliser(c)
 
-    return central(log_normaliser, free.theta, range(free.n_kernel), step)
+    return central(log_normaliser, free.theta, range(free.n_kernel))
 
 
 def central(
-    value: Callable[[Array], float], theta: Array, places: Sequence[int], step: float
+    value: Callable[[Array], float], theta: Array, places: Sequence[int], step: float = 2e-3
 ) -> Array:
-    """Derivatives at some places of theta, by differences of fourth order."""
+    """Derivatives at some places of theta, by differences of fourth order.
+
+    A ``step`` h makes an error of h⁴/30, and rounding of the value divided by h.
+    """
     stencil = ((-2, 1.0 / 12.0), (-1, -2.0 / 3.0), (1, 2.0 / 3.0), (2, -1.0 / 12.0))
     gradient = np.zeros(len(places))
     for k, p in enumerate(places):

@@ -12,12 +12,20 @@ from scipy.sparse import csc_array, csr_array, eye_array, issparse
 
 from ..execution.arguments import array, machine_memory, rows, shown
 from ..execution.keywords import hinted
-from ..gaussians.base import NotPositiveDefinite
-from ..gaussians.sparse import Pattern, SparsePrior, check_constraints, null_in_words, padded
+from ..gaussians.base import Gaussian, NotPositiveDefinite
+from ..gaussians.sparse import (
+    Pattern,
+    SparseGaussian,
+    SparsePrior,
+    check_constraints,
+    null_in_words,
+    padded,
+)  # fmt: skip
 from ..messages import InputError
 from ..numerics.arrays import Array
 from ..numerics.sparse import Factor
 from . import likelihoods
+from .differences import central
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded
 from .latent import LatentModel, check_mean, check_noise, megabytes, observations, rest_of
@@ -163,10 +171,19 @@ class SparseModel(LatentModel):
         model.precision = precision
         if free.n_kernel:
             assert precision is not None
-            model.Q = _precision_matrix(precision.matrix())
+            model.Q = precision.matrix()  # as the one that was checked
             model._set_prior()
-        model.theta = model.likelihood.theta(model.y)
+        if len(free) > free.n_kernel:
+            model.theta = model.likelihood.theta(model.y)
         return model
+
+    def prior_gradient(self, q: Gaussian) -> Array:
+        """By differences of Q alone."""
+        assert isinstance(q, SparseGaussian)
+        assert self.precision is not None
+        clone, free = self.precision.clone_with_theta, self.hyperparameters
+        theta = free.theta[: free.n_kernel]
+        return central(lambda own: q.along(clone(own).matrix()), theta, range(theta.size))
 
     def without(self, rows: ArrayLike) -> SparseModel:
         """The same prior without some of the data, given by their numbers."""

@@ -305,25 +305,10 @@ def _report(
     if outcome.method not in fits:
         answer = (outcome.method, outcome.logz, outcome.logz_se)
         rows += [Estimate(*row, clock.elapsed()) for row in (*outcome.others, answer)]
-    return told(
-        EvidenceResult(
-            outcome.method,
-            outcome.logz,
-            outcome.logz_se,
-            tuple(rows),
-            outcome.trace,
-            outcome.history,
-            np.zeros((0, model.n)) if outcome.samples is None else outcome.samples,
-            outcome.islands,
-            correction,
-            messages(outcome.warnings),
-            (*model.notes, *outcome.notes),
-            settings,
-            model.describe(),
-            model.names,
-            clock.meter.counts,
-            tuple(outcome.components),
-            outcome.component,
-            referee.resolution,
-        )
-    )
+    return told(EvidenceResult(
+        outcome.method, outcome.logz, outcome.logz_se, tuple(rows), outcome.trace, outcome.history,
+        np.zeros((0, model.n)) if outcome.samples is None else outcome.samples, outcome.islands,
+        correction, messages(outcome.warnings), (*model.notes, *outcome.notes), settings,
+        model.describe(), model.names, clock.meter.counts, tuple(outcome.components),
+        outcome.component, referee.resolution,
+    ))  # fmt: skip

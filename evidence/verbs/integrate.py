@@ -310,23 +310,14 @@ def _result(
         settings |= {"n_draws": pilot.n_draws, "betas": pilot.plan.betas.tolist()}
     settings |= {"target_se": call.target_se, "priors": prior.describe()}
     return IntegratedEvidence(
-        "integrated",
-        outcome.logz,
-        outcome.logz_se,
-        tuple(rows),
-        outcome.trace,
-        outcome.history,
+        "integrated", outcome.logz, outcome.logz_se, tuple(rows), outcome.trace, outcome.history,
         islands=outcome.islands,
         warnings=tuple(w for w in messages(warnings) if w.code != "failed-proposals"),
         notes=(*model.notes, *([] if pilot is None else pilot.notes)),
         settings={**settings, "interrupted": call.clock.interrupted.is_set()},
-        model=model.describe(),
-        names=prior.names,
-        theta=theta,
-        lows=np.broadcast_to(prior.lows, len(prior)),
-        logz_ep=logz_ep,
-        optimum=start.optimum,
-    )
+        model=model.describe(), names=prior.names, theta=theta,
+        lows=np.broadcast_to(prior.lows, len(prior)), logz_ep=logz_ep, optimum=start.optimum,
+    )  # fmt: skip
 
 
 class _Start(NamedTuple):
@@ -344,9 +335,7 @@ class _Start(NamedTuple):
 
 
 def _start(
-    model: GPModel | SparseModel | PredictorsModel,
-    prior: Priors,
-    known: ClosedForm | None,
+    model: GPModel | SparseModel | PredictorsModel, prior: Priors, known: ClosedForm | None
 ) -> _Start:
     theta = model.hyperparameters.theta[prior.free]
     if known is not None:

@@ -17,6 +17,7 @@ import evidence as ev
 from evidence.approximations.gp.correction import second_order_terms
 from evidence.drivers.weighted import Stepped
 from evidence.execution.clock import Stopped, within
+from evidence.models.differences import numerical_gradient
 from evidence.results.base import fingerprint
 
 LIKELIHOODS = (
@@ -588,3 +589,25 @@ def test_sites_far_from_zero_are_refused_where_they_would_be_rounding(offset):
     else:
         with pytest.raises(ev.InputError, match=r"39 nats .* subtract 100000000 from y"):
             of(offset, "student_t")
+
+
+P = ev.precisions
+_PRIORS = {
+    "chain": (P.ar1(20, 0.7), None),
+    "correlated effects": (P.blocks(a=P.effects(10, ("1", "x"), (1.0, 0.5), 0.3)), None),
+    "smooth": (P.rw2(20), None),
+    "map": (P.bym2(np.eye(20, k=1) + np.eye(20, k=-1)), None),
+    "constrained": (P.ar1(20, 0.7), np.ones((1, 20))),
+    "constrained to a value": (P.ar1(20, 0.7), (np.ones((1, 20)), [5.0])),
+}
+
+
+@pytest.mark.parametrize("name", _PRIORS)
+def test_the_gradient_is_how_the_normaliser_changes(name):
+    """Against differences of prior times sites, for which the prior is made anew."""
+    precision, constraints = _PRIORS[name]
+    y = np.random.default_rng(0).poisson(1.5, 20)
+    model = ev.SparseModel(precision, y, likelihood="poisson", constraints=constraints)
+    q = ev.fit_ep(model).gaussian
+    assert model.hyperparameters.n_kernel
+    np.testing.assert_allclose(model.prior_gradient(q), numerical_gradient(model, q), rtol=1e-5)

@@ -81,7 +81,8 @@ class Effects(Precision):
 
     @property
     def _lows(self) -> Array:
-        return np.array([p.low for p in self.hyperparameters if not p.fixed])
+        free = self.sigma_bounds != "fixed"
+        return np.repeat([np.nan, -1.0], [free * self.sigmas.size, free * self.partials.size])
 
     @property
     def theta(self) -> Array:

@@ -70,7 +70,7 @@ class Analysis:
         self.n = order.size
         panels, self.order, self.inverse = build(*_compressed(pattern), order, n_free)
         self.panels = panels
-        size = int(panels.offsets[-1])
+        self.size = size = int(panels.offsets[-1])
         self.halves = halve(*climb(panels.first, panels.starts, panels.rows, panels.owner))
         self.home, self.room = panels.offsets[:-1].copy(), size
         if self.halves[1].size:  # it has its own copy of all that is above both
