@@ -60,7 +60,9 @@ def climb(model: DensityModel, start: Array, known: Sequence[Mode]) -> Mode | No
         value = float(model.log_prob(x[None])[0])
         try:
             L = np.linalg.cholesky(H)
-            cov = np.asarray(np.linalg.inv(H), dtype=float)  # a kink's may be singular
+            inverse = np.linalg.inv(H)
+            cov = np.asarray(0.5 * (inverse + inverse.T), dtype=np.float64)
+            np.linalg.solve(cov, x)  # a kink's may be singular
         except np.linalg.LinAlgError:
             return None
     if model.chart.labels.size:  # of its images the one whose labels ascend
@@ -70,7 +72,7 @@ def climb(model: DensityModel, start: Array, known: Sequence[Mode]) -> Mode | No
     half = float(np.log(np.diag(L)).sum())
     if not np.isfinite(value) or not np.isfinite(cov).all():
         return None
-    return Mode(x, 0.5 * (cov + cov.T), value - half + x.size * LOG_SQRT_2PI)
+    return Mode(x, cov, value - half + x.size * LOG_SQRT_2PI)
 
 
 def further_modes(model: DensityModel, modes: tuple[Mode, ...], points: Array) -> tuple[Mode, ...]:
@@ -148,16 +150,12 @@ def _downhill_of(model: DensityModel, x: Array, mode: Mode, alike: float = 0.01)
     away = x - mode.x
     steep = np.linalg.solve(mode.cov, away)
     half = 0.5 * float(away @ steep)
-    height = float(_gaussian_top(mode)) - half
+    log_volume = 0.5 * float(np.linalg.slogdet(mode.cov)[1]) + x.size * LOG_SQRT_2PI
+    height = mode.logz - log_volume - half
     if not abs(float(model.log_prob(x[None])[0]) - height) < alike * (1.0 + half):
         return False
     slope = -_fall(model, x)[1] + steep
     return float(slope @ mode.cov @ slope) < alike * 2.0 * half
-
-
-def _gaussian_top(mode: Mode) -> float:
-    """The log density at the mode, of which Laplace's log Z was made."""
-    return mode.logz - 0.5 * float(np.linalg.slogdet(mode.cov)[1]) - mode.x.size * LOG_SQRT_2PI
 
 
 def _fall(model: DensityModel, x: Array) -> tuple[float, Array]:
