@@ -75,7 +75,7 @@ def over_stages(
 
 
 def _beyond(
-    blend: Blend, staged: Staged, rng: np.random.Generator, heavy: float = NORMAL.heavy
+    blend: Blend, staged: Staged, rng: np.random.Generator, heavy: float = NORMAL.heavy[0]
 ) -> float:
     """The part of the posterior, by weighted draws in stages, that the other one hardly has: where
     its own weights would be ``heavy`` times what :func:`.unexplained` minds, 30 times the mean. Of

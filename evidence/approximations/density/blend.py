@@ -18,7 +18,7 @@ Reference: O. Cappé et al., Statistics and Computing 18 (2008) 447.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -34,7 +34,7 @@ from ...numerics.mixtures import log_sums, squares
 from ...numerics.special import LOG_SQRT_2PI
 from ...statistics.resampling import systematic
 from .policy import NORMAL, Policy
-from .reference import Scouted
+from .reference import Mode, Scouted
 from .verdict import Verdict, all_usable, moments, usable
 
 _SHAPED = 2.0  # effective draws that tell a place, and per dimension a covariance
@@ -207,14 +207,15 @@ def whitened(model: DensityModel, x: Array) -> Array:
     return np.asarray(np.linalg.solve(model.prior.chol, (x - model.prior.mean).T).T, dtype=float)
 
 
-def at_points(
-    model: DensityModel, weights: Array, means: Array, covs: Array, policy: Policy,
+def at_modes(
+    model: DensityModel, weights: Array, modes: Sequence[Mode], policy: Policy,
     chart: Chart | None = None,
 ) -> Blend:  # fmt: skip
-    """Gaussians that are given in the model's coordinates."""
+    """Gaussians at modes, which are in the model's coordinates."""
     assert model.prior is not None
     inverse, chart = np.linalg.inv(model.prior.chol), chart or model.chart
-    z, covs = whitened(model, means), inverse @ covs @ inverse.T
+    covs = inverse @ np.array([mode.cov for mode in modes]) @ inverse.T
+    z = whitened(model, np.array([mode.x for mode in modes]))
     if chart.labels.size or chart.periodic.size:
         placed = [chart.placed(*one) for one in zip(z, covs, strict=True)]
         z, covs = (np.array(part) for part in zip(*placed, strict=True))

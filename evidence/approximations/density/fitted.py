@@ -109,6 +109,8 @@ def drawn_from(found: Found, wider: float = 1.5) -> Blended | None:
     z, log_p, _ = search.posterior()
     level = max(search.verdict.top, search.verdict.logz)
     beyond = unexplained(search.blend.log_own(z, ((1.0, 0.5), (wider, 0.5))), log_p, level)
+    if search.confirmed:
+        beyond = beyond * search.parted(z, beyond)
     return replace(its, scouted=sighted(search, z, beyond))
 
 

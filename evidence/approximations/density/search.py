@@ -6,9 +6,8 @@ r"""Where the mass of a density is: one search, whose result is a proposal to dr
 4. *Rounds*: Gaussians (:mod:`.blend`) learn from the posterior as the cloud shows it, and their
    draws add to the cloud, until their own weights are even.
 5. *Tests* that send it back to the rounds: a climb from what the Gaussians leave unexplained that
-   ends in a mode out of reach; draws of the prior that have a likelihood there or, where these are
-   few, walks from weighted draws (:mod:`.walks`) that end there; a last round of uneven weights;
-   climbs from fresh draws of the prior that end in modes out of reach.
+   ends in a mode out of reach; walks from weighted draws (:mod:`.walks`) that end there; a last
+   round of uneven weights; climbs from fresh draws of the prior that end in modes out of reach.
 
 A density without a prior is seen as a likelihood under a Gaussian fitted to it, made much wider.
 """
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
 from ...execution.clock import Stopped, check_interrupt
 from ...execution.meter import Allowance, Meter, phase
@@ -30,7 +29,7 @@ from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
 from ...numerics.arrays import Array, Flags, Indices
 from ...statistics.resampling import systematic
-from .blend import Blend, Blended, at_points, learnt, placed, unexplained, whitened
+from .blend import Blend, Blended, at_modes, learnt, placed, unexplained, whitened
 from .cloud import Cloud, Rebased
 from .halving import halve
 from .modes import climb, costly, further_modes, peaks, starts, wide
@@ -209,9 +208,9 @@ class Search:
         if not most and self.counting():
             self.missing = -np.inf  # nobody looked, nor said so
             return
-        most = max(min(most or policy.sought, self.allowed.left * policy.part), 1.0)
+        most = min(most or policy.sought, self.allowed.left * policy.part)
         with phase("scout"):
-            self.missing = halve(self.cloud, self.rng, policy, most)
+            self.missing = halve(self.cloud, self.rng, policy, max(most, 1.0))
 
     def _begin(self) -> bool:
         """Gaussians from the cloud, and those at modes; False where there are none."""
@@ -220,10 +219,9 @@ class Search:
         own = self.counting()
         if own:
             weights = np.exp([0.5 * (m.logz - own[0].logz) for m in own])
-            means, covs = np.array([m.x for m in own]), np.array([m.cov for m in own])
             known = self.blend
             chart = known.chart if known else None
-            modal = at_points(self.model, weights, means, covs, self.policy, chart)
+            modal = at_modes(self.model, weights, own, self.policy, chart)
             half = 0.5 * modal.weights
             self.blend = known.with_more(half, modal.means, modal.covs) if known else modal
         return self.blend is not None
@@ -256,11 +254,18 @@ class Search:
         if self.policy.last:
             self._last()
 
-    def _last(self) -> None:
+    def _last(self, times: int = 2) -> None:
         """What rounds made no more even may be met by many draws: modes too many to be named. As
-        no round follows, walks may end out of reach as often as they may at most."""
-        self._round(self.policy.last)
-        self.confirmed = self._sound and self._walk(last=True)
+        no round follows, walks may end out of reach as often as they may at most. So many
+        ``times``: climbs from many draws name more of them."""
+        for _ in range(times):
+            self._round(self.policy.last)
+            self.confirmed = self._sound and self._walk(last=True)
+            over = self.confirmed or self.hurried() or self.verdict.share < self.policy.least
+            if over or self.allowed.left < 4.0 * self.policy.last:
+                return
+            self._move()
+            self._climb()
 
     def _round(self, n: int) -> None:
         assert self.blend is not None
@@ -345,8 +350,7 @@ class Search:
             return
         beta, tilted = temper(log_l, enough, log_w)
         z = cloud.z[cloud.kept]
-        points = z, cloud.log_prior(z) + beta * log_l, tilted
-        log_z = float(logsumexp(tilted))
+        points, log_z = (z, cloud.log_prior(z) + beta * log_l, tilted), float(logsumexp(tilted))
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         if beta < 1.0 and self.blend is not None and cloud.own:
             # too few draws to say that a mode is none
@@ -369,11 +373,8 @@ class Search:
         own = usable_modes(self.modes or ())
         if own and self.model.prior is not None:
             total = float(logsumexp([m.logz for m in own]))
-            weights = np.exp([m.logz - total for m in own])
-            gaussians = at_points(
-                self.model, np.maximum(weights, 1e-300), np.array([m.x for m in own]),
-                np.array([m.cov for m in own]), self.policy,
-            )  # fmt: skip
+            weights = np.maximum(np.exp([m.logz - total for m in own]), 1e-300)
+            gaussians = at_modes(self.model, weights, own, self.policy)
             known, log_z = np.maximum(known, gaussians.log_own(z)), max(log_z, total)
         with np.errstate(invalid="ignore"):
             least = 0.0 if self._parting else 0.5
@@ -463,8 +464,7 @@ class Search:
         most = 1.0 / (self.blend.size + len(new))
         more = np.array([m.logz - self.verdict.logz for m in new])
         equal = np.exp(np.minimum(more, 0.0)).clip(self.policy.rare * most, most)
-        means, covs = np.array([m.x for m in new]), np.array([m.cov for m in new])
-        modal = at_points(self.model, equal, means, covs, self.policy, self.blend.chart)
+        modal = at_modes(self.model, equal, new, self.policy, self.blend.chart)
         self.blend = self.blend.with_more(equal, modal.means, modal.covs)
 
     def _unknown(self, compared: int = 2**16) -> tuple[Indices, Array, Array, Array]:
@@ -515,6 +515,13 @@ class Search:
         lowest = values.reshape(-1, *near.shape).min(axis=0)
         return np.asarray((lowest < at[:, None]).all(axis=1))
 
+    def parted(self, z: Array, beyond: Array) -> float:
+        """The part of what is beyond reach at points of the cloud above its level that a valley
+        parts from all modes; of all else slopes say that it leads to these."""
+        cloud, n = self.cloud, self.policy.scaled(self.model, self.policy.tests * 16)
+        mass = np.where(cloud.height < cloud.level, 0.0, np.exp(cloud.log_w) * beyond) + 1e-300
+        return float(self._apart(z[systematic(mass / mass.sum(), self.rng, n)]).mean())
+
     def _log_q(self, z: Array) -> Array:
         assert self.blend is not None
         return self.blend.log_ratio(z) + self.cloud.log_prior(z)
@@ -529,41 +536,35 @@ class Search:
         chosen = self.rng.permutation(systematic(favour / favour.sum(), self.rng, n))
         return many[chosen], 1.0 / favour[chosen] / np.sum(1.0 / favour[chosen])
 
-    def _walk(
-        self, last: bool = False, kept: int = 512, better: float = 0.8, worth: float = 400.0
-    ) -> bool:  # fmt: skip
-        """Whether the proposal reaches what draws of the prior show of the posterior, if they are
-        ``worth`` enough, or walks from weighted draws; else it is moved there. It may leave out
-        more where that made it no ``better`` the last time, where no round follows (``last``), and
-        in a hurry. Differences of points ``kept`` are steps of walks."""
+    def _walk(self, last: bool = False, kept: int = 512, better: float = 0.8) -> bool:
+        """Whether the proposal reaches where walks from weighted draws end; else it is moved
+        there. It may leave out more where that made it no ``better`` the last time, where no round
+        follows (``last``), and in a hurry. Differences of points ``kept`` are steps of walks."""
         assert self.blend is not None
         policy, (walkers, outside, stages) = self.policy, self.policy.walks(self.model)
+        slow, shortest = policy.moving
         before, last = better * (self.lost or np.inf), last or self.hurried()
         log_z, log_f = self.verdict.logz, self.cloud.log_p
-        reach = min(max(self.verdict.top, log_z), log_z + np.log(policy.heavy))
-        z, log_p, w = self._drawn()
-        if w.size and w @ w < 1.0 / worth:  # they owe nothing to what was learnt
-            self.lost = float(w @ unexplained(self._log_q(z), log_p, reach))
-            if not (stays := self.lost < outside[last or self.lost > before]):
-                self._move()
-            return stays
+        heavy = max(policy.heavy[0], policy.heavy[1] * self.cloud.own[-1].size)
+        reach = min(max(self.verdict.top, log_z), log_z + np.log(heavy))
         z, log_p, log_w = self.posterior()
         archive = z[systematic(np.exp(log_w), self.rng, kept)]
         first, own = self._starts(walkers, reach)
-        at, moved, lost = (z[first], log_p[first]), 0.0, list[float]()
+        at, scale, moved, lost = (z[first], log_p[first]), 1.0, 0.0, list[float]()
         seen, values = [], []
         for stage, (enough, most) in enumerate(stages):
             if stage and not self._doubtful(stage, walkers * most):
                 return True
             while len(lost) * _STEPS < most and moved < enough:
-                more, high, went = walk(log_f, at, archive, self.blend, self.rng, _STEPS)
+                more, high, went = walk(log_f, at, archive, self.blend, self.rng, _STEPS, scale)
                 at, moved = (more[-1], high[-1]), moved + _STEPS * went
+                scale = max(scale / (1.0 + (went < 2.0 * slow)), shortest)
                 seen.append(more.reshape(-1, z.shape[1]))
                 values.append(high.ravel())
                 lost.append(float(own @ unexplained(self._log_q(at[0]), at[1], reach)))
             self.lost = float(np.mean(lost[len(lost) // 2 :]))
             went = moved / (_STEPS * len(lost))
-            if not (self.lost < outside[last or self.lost > before] and went > policy.moving):
+            if not (self.lost < outside[last or self.lost > before] and went > slow):
                 break
         else:
             return True
@@ -572,14 +573,6 @@ class Search:
         points = z, log_p, np.append(log_w, np.tile(np.log(own / steps), steps))
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         return False
-
-    def _drawn(self, most: int = 2**15) -> tuple[Array, Array, Array]:
-        """Draws of the prior that have a likelihood, none of what stands in for one: z, log p and
-        shares of the posterior."""
-        n = 0 if isinstance(self.model, Rebased) else self.cloud.screened
-        some = np.flatnonzero(np.isfinite(self.cloud.log_l[:n]))[:most]
-        z, log_l = self.cloud.z[some], self.cloud.log_l[some]
-        return z, log_l + self.cloud.log_prior(z), softmax(log_l) if some.size else log_l
 
     def _doubtful(self, stage: int, cost: int) -> bool:
         """Whether walks that stayed are to go on, at the cost of so many evaluations."""

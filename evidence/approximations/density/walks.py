@@ -26,15 +26,16 @@ from .blend import Blend, half_square, log_sum
 
 def walk(
     log_prob: Callable[[Array], Array], start: tuple[Array, Array], archive: Array, blend: Blend,
-    rng: np.random.Generator, steps: int, jumps: int = 10,
+    rng: np.random.Generator, steps: int, scale: float = 1.0, jumps: int = 10,
 ) -> tuple[Array, Array, float]:  # fmt: skip
     """Walkers from points of some log p, by Gaussians of a blend and points of an archive.
 
-    One in so many steps as ``jumps`` says is a whole difference of the archive, between modes.
+    One in so many steps as ``jumps`` says is a whole difference of the archive, between modes;
+    the others are ``scale`` times as long as suits a normal density.
     Points (steps, M, d) and their log p after every step, and the rate at which steps by
     Gaussians are accepted.
     """
-    (at, value), gamma, accepted = start, 2.38 / np.sqrt(start[0].shape[1]), 0.0
+    (at, value), gamma, accepted = start, scale * 2.38 / np.sqrt(start[0].shape[1]), 0.0
     seen, values = [], []
     for k in range(steps):
         check_interrupt()
