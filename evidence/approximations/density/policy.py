@@ -104,10 +104,11 @@ class Policy:
     to this part of those for normal densities: in a thin shell such steps are never accepted."""
     caution: float = 2.5
     """Times which the part out of reach is counted as lost: walks do not see all of it either."""
-    heavy: tuple[float, float] = (10.0, 1 / 400)
+    heavy: tuple[float, float] = (10.0, 1 / 4096)
     """A weight, relative to the mean, that draws would have to have shown, to say that a point is
-    in their reach: at least, and for each of the last draws. (A part .015 of the posterior with
-    such weights is met by six of them.)"""
+    in their reach; and by which to multiply their number, where it is large, for how many times as
+    large a weight they show. As many times the part beyond that, if it is less, is what they leave
+    out: of weights with a variance it is, as these fall fast enough."""
     unexplained: float = 0.002
     """Part of the posterior that is not worth a Gaussian."""
     components: int = 60

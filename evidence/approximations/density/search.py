@@ -203,8 +203,7 @@ class Search:
         return [mode for mode in own if mode.logz > own[0].logz - self.policy.counts]
 
     def _halve(self) -> None:
-        policy = self.policy
-        most: float = policy.budget(self.model)
+        policy, most = self.policy, float(self.policy.budget(self.model))
         if not most and self.counting():
             self.missing = -np.inf  # nobody looked, nor said so
             return
@@ -541,12 +540,11 @@ class Search:
         there. It may leave out more where that made it no ``better`` the last time, where no round
         follows (``last``), and in a hurry. Differences of points ``kept`` are steps of walks."""
         assert self.blend is not None
-        policy, (walkers, outside, stages) = self.policy, self.policy.walks(self.model)
-        slow, shortest = policy.moving
+        policy, log_z, log_f = self.policy, self.verdict.logz, self.cloud.log_p
+        (walkers, outside, stages), (slow, shortest) = policy.walks(self.model), policy.moving
         before, last = better * (self.lost or np.inf), last or self.hurried()
-        log_z, log_f = self.verdict.logz, self.cloud.log_p
-        heavy = max(policy.heavy[0], policy.heavy[1] * self.cloud.own[-1].size)
-        reach = min(max(self.verdict.top, log_z), log_z + np.log(heavy))
+        reach = min(max(self.verdict.top, log_z), log_z + np.log(policy.heavy[0]))
+        times = max(policy.heavy[1] * self.cloud.own[-1].size, 1.0)
         z, log_p, log_w = self.posterior()
         archive = z[systematic(np.exp(log_w), self.rng, kept)]
         first, own = self._starts(walkers, reach)
@@ -561,14 +559,15 @@ class Search:
                 scale = max(scale / (1.0 + (went < 2.0 * slow)), shortest)
                 seen.append(more.reshape(-1, z.shape[1]))
                 values.append(high.ravel())
-                lost.append(float(own @ unexplained(self._log_q(at[0]), at[1], reach)))
+                log_q, parts = self._log_q(at[0]), (reach, reach + np.log(times))
+                out, rest = (own @ unexplained(log_q, at[1], part) for part in parts)
+                lost.append(float(min(out, times * rest)))
             self.lost = float(np.mean(lost[len(lost) // 2 :]))
-            went = moved / (_STEPS * len(lost))
+            went = moved / (steps := _STEPS * len(lost))
             if not (self.lost < outside[last or self.lost > before] and went > slow):
                 break
         else:
             return True
-        steps = _STEPS * len(lost)
         z, log_p = np.concatenate([z, *seen]), np.concatenate([log_p, *values])
         points = z, log_p, np.append(log_w, np.tile(np.log(own / steps), steps))
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)

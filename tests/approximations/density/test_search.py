@@ -173,22 +173,38 @@ def proposed(model, means, covs, policy, n):
     return search
 
 
-@pytest.mark.parametrize(
-    ("sd", "drawn", "stays"),
-    [(1.0, 2000, True), (0.4, 2000, False), (0.65, 2000, False), (0.65, 2**16, True)],
-)
-def test_a_proposal_that_does_not_reach_is_seen(sd, drawn, stays):
-    """Less than half as wide as the posterior a twentieth of it lies beyond. Where .04 have thirty
-    times the mean weight and more, .006 have 500 times it: many draws meet the most of it."""
-    prior = ev.GaussianPrior(np.zeros(2), 25.0)
+def normal(*centres):
+    """Normal densities of equal shares in two dimensions."""
+    prior, at = ev.GaussianPrior(np.zeros(2), 25.0), np.array(centres)[:, None]
 
     def log_likelihood(x):
-        return -0.5 * np.sum(x**2, axis=1) - np.log(2.0 * np.pi) - prior.log_prob(x)
+        each = -0.5 * np.sum((x - at) ** 2, axis=2) - np.log(2.0 * np.pi * len(at))
+        return logsumexp(each, axis=0) - prior.log_prob(x)
 
-    model = ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
+    return ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
+
+
+@pytest.mark.parametrize(
+    ("sd", "drawn", "stays"), [(1.0, 2000, True), (0.4, 2000, False), (0.65, 2**16, False)]
+)
+def test_a_proposal_that_does_not_reach_is_seen(sd, drawn, stays):
+    """Narrower than the posterior: .04 and more of it lie beyond, where weights have no variance,
+    however many there are."""
     policy = replace(NORMAL, defence=1e-9, copies=((1.0, 1.0),))
     cov = (sd / 5.0) ** 2 * np.eye(2)
-    search = proposed(model, np.zeros((1, 2)), cov[None], policy, drawn)
+    search = proposed(normal([0.0, 0.0]), np.zeros((1, 2)), cov[None], policy, drawn)
+    assert search._walk() == stays
+    assert (search.lost < NORMAL.walked_in_batches[1][0]) == stays
+
+
+@pytest.mark.parametrize(("drawn", "stays"), [(2000, False), (2**16, True)])
+def test_large_weights_are_within_the_reach_of_many_draws(drawn, stays):
+    """Half of the posterior has a hundredth of the draws: some 600 of many."""
+    policy = replace(NORMAL, defence=1e-9, copies=((1.0, 1.0),))
+    ends = np.array([[-3.0, 0.0], [3.0, 0.0]])
+    search = proposed(normal(*ends), ends / 5.0, np.array([np.eye(2) / 25.0] * 2), policy, 16)
+    search.blend = replace(search.blend, weights=np.array([0.99, 0.01]))
+    search._round(drawn)
     assert search._walk() == stays
     assert (search.lost < NORMAL.walked_in_batches[1][0]) == stays
 
