@@ -20,7 +20,7 @@ from ..gaussians.sparse import (
     check_constraints,
     null_in_words,
     padded,
-)  # fmt: skip
+)
 from ..messages import InputError
 from ..numerics.arrays import Array
 from ..numerics.sparse import Factor

@@ -106,9 +106,9 @@ class Policy:
     """Times which the part out of reach is counted as lost: walks do not see all of it either."""
     heavy: tuple[float, float] = (10.0, 1 / 4096)
     """A weight, relative to the mean, that draws would have to have shown, to say that a point is
-    in their reach; and by which to multiply their number, where it is large, for how many times as
-    large a weight they show. As many times the part beyond that, if it is less, is what they leave
-    out: of weights with a variance it is, as these fall fast enough."""
+    in their reach, and one over the number of draws that show it: n show one n/4096 times as
+    large. The part of the posterior beyond that, times n/4096, is out of reach, if it is less than
+    the part beyond the first: weights that fall so fast have a variance, which islands tell."""
     unexplained: float = 0.002
     """Part of the posterior that is not worth a Gaussian."""
     components: int = 60
