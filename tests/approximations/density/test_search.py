@@ -209,6 +209,17 @@ def test_large_weights_are_within_the_reach_of_many_draws(drawn, stays):
     assert (search.lost < NORMAL.walked_in_batches[1][0]) == stays
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_last_round_of_uneven_weights_is_learnt_from(times):
+    """A narrow proposal's weights have next to no variance; they show how wide it has to be."""
+    policy = replace(NORMAL, defence=1e-9, copies=((1.0, 1.0),), last=2**13)
+    cov = (0.6 / 5.0) ** 2 * np.eye(2)
+    search = proposed(normal([0.0, 0.0]), np.zeros((1, 2)), cov[None], policy, 2000)
+    search._last(times)
+    assert search.confirmed == (times > 1)
+    assert len(search.cloud.own) == 1 + times
+
+
 def test_walks_in_a_thin_shell_take_short_steps():
     """In seven dimensions, by Gaussians that lie on it as flat as it allows."""
     rng, prior = np.random.default_rng(1), ev.GaussianPrior(np.zeros(7), 9.0)
