@@ -219,8 +219,7 @@ class Search:
         if own:
             weights = np.exp([0.5 * (m.logz - own[0].logz) for m in own])
             known = self.blend
-            chart = known.chart if known else None
-            modal = at_modes(self.model, weights, own, self.policy, chart)
+            modal = at_modes(self.model, weights, own, self.policy, known.chart if known else None)
             half = 0.5 * modal.weights
             self.blend = known.with_more(half, modal.means, modal.covs) if known else modal
         return self.blend is not None
@@ -517,9 +516,10 @@ class Search:
     def parted(self, z: Array, beyond: Array) -> float:
         """The part of what is beyond reach at points of the cloud above its level that a valley
         parts from all modes; of all else slopes say that it leads to these."""
-        cloud, n = self.cloud, self.policy.scaled(self.model, self.policy.tests * 16)
-        mass = np.where(cloud.height < cloud.level, 0.0, np.exp(cloud.log_w) * beyond) + 1e-300
-        return float(self._apart(z[systematic(mass / mass.sum(), self.rng, n)]).mean())
+        cloud, most = self.cloud, max(self.policy.part * self.allowed.left / 26, 0.0)
+        n = self.policy.scaled(self.model, int(min(8 * self.policy.climbs, most)))
+        w = np.where(cloud.height < cloud.level, 0.0, np.exp(cloud.log_w) * beyond) + 1e-300
+        return float(self._apart(z[systematic(w / w.sum(), self.rng, n)]).mean()) if n else 1.0
 
     def _log_q(self, z: Array) -> Array:
         assert self.blend is not None

@@ -21,6 +21,7 @@ from evidence.approximations.density.search import Search
 from evidence.approximations.density.verdict import Verdict
 from evidence.approximations.density.walks import walk
 from evidence.execution.clock import Stopped, within
+from evidence.execution.meter import Allowance, Meter
 from evidence.methods.base import Outcome
 from evidence.methods.density import compare
 from evidence.methods.doubts import widen
@@ -255,6 +256,10 @@ def test_what_slopes_lead_to_is_not_hidden():
     search.modes = tuple(mode for mode in both if mode.x[0] < 0.0)
     assert 0.4 < search.parted(z, everything) < 0.6
     assert search.parted(z, 1.0 * (placed(model, z)[:, 0] < 0.0)) < 0.02
+    search.policy = FRUGAL
+    assert 0.3 < search.parted(z, everything) < 0.7
+    search.allowed = Allowance(Meter(), 0)
+    assert search.parted(z, everything) == 1.0
 
 
 def test_modes_within_reach_are_worth_no_round():
