@@ -121,13 +121,11 @@ def _complaints(verdict: Verdict, seen: float, policy: Policy) -> tuple[Message,
         reason = f"another start saw {seen - verdict.logz:.1f} nats more of log Z"
     else:
         return ()
-    return (
-        Message(
-            "poor-reference",
-            f"fitted reference: {reason}, so it does not cover the density well and annealing has "
-            "to do the work; a prior= or a sampler= would help, and method='pt' is a cross-check",
-        ),
+    text = (
+        f"fitted reference: {reason}, so it does not cover the density well and annealing has to "
+        "do the work; a prior= or a sampler= would help, and method='pt' is a cross-check"
     )
+    return (Message("poor-reference", text),)
 
 
 def judge(q: DensityReference, rng: np.random.Generator, n: int = TRIAL) -> Verdict:

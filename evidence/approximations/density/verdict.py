@@ -100,7 +100,8 @@ def moments(x: Array, w: Array, enough: float) -> tuple[Array, Array]:
 
 def effective(log_w: Array) -> float:
     """How many draws weights are worth."""
-    return float(np.exp(2.0 * logsumexp(log_w) - logsumexp(2.0 * log_w)))
+    w = np.exp(log_w - log_w.max())
+    return float(w.sum() ** 2 / (w @ w))
 
 
 def temper(log_f: Array, enough: float, log_w: Array | float = 0.0) -> tuple[float, Array]:
@@ -112,9 +113,7 @@ def temper(log_f: Array, enough: float, log_w: Array | float = 0.0) -> tuple[flo
     low, high = 1.0 if effective(log_w + log_f) >= enough else 0.0, 1.0
     for _ in range(40 if low < 1.0 else 0):
         middle = 0.5 * (low + high)
-        if effective(log_w + middle * log_f) >= enough:
-            low = middle
-        else:
-            high = middle
+        fine = effective(log_w + middle * log_f) >= enough
+        low, high = (middle, high) if fine else (low, middle)
     kappa = max(low, 1e-12)
     return kappa, log_w + kappa * log_f
