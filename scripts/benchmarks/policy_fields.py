@@ -2,7 +2,7 @@
 
     python -m scripts.benchmarks.policy_fields --jobs 2
     python -m scripts.benchmarks.policy_fields --fields screened_in_batches least --seeds 3
-    python -m scripts.benchmarks.policy_fields --fields again last --cases 96 508 539
+    python -m scripts.benchmarks.policy_fields --fields fruitless last --cases 96 508 539
 
 A row is a field and a factor: of twenty random densities (scripts/catalogue) how many are right
 without a warning, the root mean square of z, how many answers are other numbers than those of the

@@ -161,12 +161,9 @@ class Blend:
     def with_more(self, weights: Array, means: Array, covs: Array) -> Blend:
         """With further components in the chart, which take so much of all."""
         rest = max(1.0 - float(np.sum(weights)), 0.0)
-        return replace(
-            self,
-            weights=np.append(rest * self.weights, weights),
-            means=np.concatenate([self.means, means]),
-            covs=np.concatenate([self.covs, covs]),
-        )
+        weights = np.append(rest * self.weights, weights)
+        means, covs = np.concatenate([self.means, means]), np.concatenate([self.covs, covs])
+        return replace(self, weights=weights, means=means, covs=covs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -109,6 +109,15 @@ class Cloud:
         self.z, self.log_l = np.concatenate([self.z, z]), np.append(self.log_l, log_l)
         return np.where(some, log_l - own, -np.inf)
 
+    def look(self, rng: np.random.Generator, n: int) -> None:
+        """Evaluate so many draws of all proposals alike. They weigh nothing: a peak within broad
+        ground, of which levels have too few draws, stands out among them."""
+        for _, blend in self.rounds:
+            check_interrupt()
+            z = blend.draw(rng, max(n // len(self.rounds), 1))
+            self.log_l = np.append(self.log_l, self._log_l(z))
+            self.z = np.concatenate([self.z, z])
+
     @property
     def log_w(self) -> Array:
         """Of the points that count, log W/N."""

@@ -144,11 +144,9 @@ class Search:
 
     def _scan(self, at: int, values: int) -> None:
         """Climb from peaks along one coordinate, of draws that few are better than."""
-        cloud = self.cloud
-        log_l = cloud.log_l[cloud.kept]
-        _, log_w = temper(log_l, self.policy.alive(self.model), cloud.log_w)
+        log_w = self.posterior(self.policy.alive(self.model))[2]
         with phase("scout"):
-            points = scan(cloud, at, log_w, self.rng, values, self.policy.climbs)
+            points = scan(self.cloud, at, log_w, self.rng, values, self.policy.climbs)
         for z in points:
             found = climb(self.model, self._placed(z), self.modes or ())
             if found is not None:
@@ -158,8 +156,7 @@ class Search:
         """Put a Gaussian in the place of a prior, much wider than all modes together; made anew
         where climbs from far outside it find more of them. False where there is no mode."""
         for _ in range(self.policy.surprises):
-            own = self.counting()
-            if not own:
+            if not (own := self.counting()):
                 return False
             self.stand_in(self._widened(own))
             self._climb_from_afar()
@@ -172,7 +169,7 @@ class Search:
         """Whether another Gaussian stands in for a prior now."""
         if not isinstance(self.model, Rebased) or not self.cloud.kept.size:
             return False
-        z, _, log_w = self.posterior()
+        z, _, log_w = self.posterior(self.policy.alive(self.model))
         w = np.exp(log_w)
         if not (w @ (z * z)).max() > 1.0 or rough(log_w).se == np.inf:
             return False
@@ -210,13 +207,15 @@ class Search:
         most = min(most or policy.sought, self.allowed.left * policy.part)
         with phase("scout"):
             self.missing = halve(self.cloud, self.rng, policy, max(most, 1.0))
+            if self._parting:
+                most = min(policy.looked * policy.screen(self.model), self.allowed.left / 8)
+                self.cloud.look(self.rng, int(most))
 
     def _begin(self) -> bool:
         """Gaussians from the cloud, and those at modes; False where there are none."""
         if self.cloud.rounds or not self.counting():
             self._move()
-        own = self.counting()
-        if own:
+        if own := self.counting():
             weights = np.exp([0.5 * (m.logz - own[0].logz) for m in own])
             known = self.blend
             modal = at_modes(self.model, weights, own, self.policy, known.chart if known else None)
@@ -302,11 +301,10 @@ class Search:
 
     @property
     def hidden(self) -> float:
-        """About the part of climbs that end in modes unknown, where one gave up, or was cut."""
+        """About the part of climbs that end in modes unknown, where nothing was confirmed."""
         enough, last = self.policy.surprises, self.surprises
-        last = last[-enough:] if len(last) >= enough else [self.uphill] * self.cut
-        new, climbs = np.sum(last, axis=0) if last and not self.confirmed else (0, 0)
-        return float((new + 1.0) / (climbs + 2.0)) if new else 0.0
+        new, climbs = np.sum(last[-enough:] if len(last) >= enough else [self.uphill], axis=0)
+        return float((new + 1.0) / (climbs + 2.0)) if new and not self.confirmed else 0.0
 
     @property
     def unlooked(self) -> bool:
@@ -332,11 +330,12 @@ class Search:
         apart = np.mean(np.square(np.array(late) - self.estimate)) if late else 0.0
         return float(np.sqrt(np.sum(w * w) + apart))
 
-    def posterior(self) -> tuple[Array, Array, Array]:
-        """Points that stand for the posterior: z, log p and log shares of it."""
+    def posterior(self, enough: float = 0.0) -> tuple[Array, Array, Array]:
+        """Points that stand for the posterior, or what leads there where fewer than ``enough``
+        effective draws show it: z, log p and log shares of it."""
         cloud = self.cloud
         z, log_l = cloud.z[cloud.kept], cloud.log_l[cloud.kept]
-        log_w = cloud.log_w + log_l
+        _, log_w = temper(log_l, enough, cloud.log_w)
         return z, log_l + cloud.log_prior(z), log_w - logsumexp(log_w)
 
     def _move(self) -> None:
@@ -389,7 +388,8 @@ class Search:
         within reach in 17 dimensions, where change points make many, none was worth a round."""
         policy, grown = self.policy, 0
         which, z, log_p, excess = self._unknown()
-        climbed, self._fruitless = 0, min(self._fruitless, policy.fruitless - policy.again)
+        most, again = policy.fruitless
+        climbed, self._fruitless = 0, min(self._fruitless, most - again)
         high, far = peaks(z, log_p, self.rng), np.argsort(-excess, kind="stable")[:_PEAKS]
         first = self._valleys(which, z, log_p, far, high) if self._parting else self._open[:0]
         far = far[peaks(z[far], excess[far], self.rng)]
@@ -398,7 +398,7 @@ class Search:
         order = order[np.sort(np.unique(order, return_index=True)[1])]
         beyond = np.ones(order.size, dtype=bool)
         for k, one in enumerate(order):
-            if self._fruitless >= policy.fruitless or climbed >= 2 * policy.climbs:
+            if self._fruitless >= most or climbed >= 2 * policy.climbs:
                 break
             if not beyond[k]:
                 continue
