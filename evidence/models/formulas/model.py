@@ -697,11 +697,11 @@ def _given(priors: object) -> dict[str, Any]:
 
 
 def as_frame(data: Any, name: str = "data") -> pd.DataFrame:
-    """A table as a frame of pandas."""
+    """A table as a frame of pandas, in which numbers are numbers, and not any objects."""
     import pandas as pd
 
     if isinstance(data, pd.DataFrame):
-        return data
+        return data.infer_objects()
     if not isinstance(data, Mapping) and not hasattr(data, "to_pandas"):
         raise InputError(
             f"{name} must be a pandas DataFrame or a mapping of columns, got {type(data).__name__}"
@@ -710,7 +710,7 @@ def as_frame(data: Any, name: str = "data") -> pd.DataFrame:
         frame = data.to_pandas() if hasattr(data, "to_pandas") else pd.DataFrame(dict(data))
     except ValueError as error:
         raise InputError(f"{name}: {error}") from None
-    return frame
+    return frame.infer_objects()
 
 
 def _frame(

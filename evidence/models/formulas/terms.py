@@ -82,7 +82,7 @@ class Design:
         self._offsets, self._kept = list[int](), np.zeros(0, int)
         self._rows = len(data)
         try:
-            with readable("formula", text, LONGEST):
+            with readable("formula", text, LONGEST), np.errstate(all="ignore"):
                 _check_text(text, own)
                 self._common = design_matrices(text, data, "error", env=Environment([own])).common
                 if self._common is not None:

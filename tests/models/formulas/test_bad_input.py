@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -76,6 +78,21 @@ def test_formulas(formula, words):
 def test_data(data, words):
     with pytest.raises(ev.InputError, match=words):
         ev.from_formula("y ~ x", data)
+
+
+def test_a_logarithm_of_negative_numbers_is_told_once():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ev.InputError, match=r"log\(x\) is infinite or not a number in"):
+            ev.from_formula("y ~ log(x)", DATA)
+
+
+def test_objects_that_are_numbers_are_taken_for_numbers():
+    """As tables that began with a word, or with nothing, have them."""
+    own, rest = (ev.from_formula("y ~ x", data) for data in (DATA, DATA.astype(object)))
+    np.testing.assert_array_equal(own.A.toarray(), rest.A.toarray())
+    new = DATA[:5].astype(object)
+    np.testing.assert_array_equal(own.rows_of(new)[0].toarray(), rest.rows_of(new)[0].toarray())
 
 
 @pytest.mark.parametrize("one", [{"g": "a"}, {"g": 1}, {"g": pd.Categorical(["a"] * N)}])
