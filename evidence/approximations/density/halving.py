@@ -62,8 +62,6 @@ def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy, most: float = 
             return ahead
         points = cloud.z[above], cloud.log_prior(cloud.z[above]), log_w
         blend = learnt(blend, model, points, log_x, rng, coarse)
-        if blend is None:
-            return ahead
         cloud.add(rng, blend, n)
         cloud.forget()
 

@@ -730,6 +730,20 @@ def test_a_draw_that_outweighs_others_does_not_hold_up_the_halving():
     assert result.evaluations["scout"] < screened + 30 * 800
 
 
+def test_one_draw_of_the_prior_is_enough_to_begin_with():
+    """Constraints leave 2e-5 of it, of which 65,536 draws meet a point or two: these tell no
+    covariance, and nothing led on from them."""
+
+    def log_likelihood(x):
+        return 0.0 if np.abs(x - 1.0).max() < 0.34 else -np.inf
+
+    model = ev.DensityModel(log_likelihood, dim=6, prior=ev.GaussianPrior(np.zeros(6)))
+    result = ev.log_evidence(model, random_seed=1, progressbar=False)
+    logz = 6.0 * np.log(np.diff(stats.norm.cdf([0.66, 1.34]))[0])
+    assert abs(result.logz - logz) < 4.0 * result.logz_se < 0.2
+    assert not result.warnings
+
+
 def test_a_core_within_a_slab_is_looked_for():
     """Of every level's 1,600 draws next to none falls into the core, which has half of Z."""
     d, core = 10, np.append(1.5, np.zeros(9))
