@@ -88,8 +88,10 @@ class Cloud:
         few = sum(int(np.isfinite(v).sum()) for v in values) < fewest
         return few and self.screened < (in_batches if self.model.vectorized else most)
 
-    def _log_l(self, z: Array) -> Array:
-        return self.model.log_likelihood(placed(self.model, z))
+    def _log_l(self, z: Array, together: int = 2**12) -> Array:
+        """Of rows, so many ``together``: what a density makes of more may not fit into memory."""
+        parts = np.array_split(z, range(together, len(z), together))
+        return np.concatenate([self.model.log_likelihood(placed(self.model, z)) for z in parts])
 
     def log_p(self, z: Array) -> Array:
         """log density of rows."""
