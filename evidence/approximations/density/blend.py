@@ -242,7 +242,8 @@ def learnt(
     blend: Blend | None, model: DensityModel, points: tuple[Array, Array, Array], logz: float,
     rng: np.random.Generator, policy: Policy, steps: int = 5, between: int = 3,
 ) -> Blend:  # fmt: skip
-    """The blend moved to points z with log p and log weights, or the first one.
+    """The blend moved to points z with log p and log weights; of None, one that begins with the
+    mean and covariance of them all, or with a ball of volume exp(``logz`` - max log p).
 
     It grows by a few components until what is unexplained of the points' weight is not worth one.
     Expectation maximisation takes ``steps`` at last, ``between`` after every new component.
@@ -255,7 +256,7 @@ def learnt(
     z, log_p = y, log_p + np.log(chart.folds) + half_square(z) - half_square(y)
     if blend is None:
         mean, cov = moments(z, w, 1.0 / float(np.sum(w * w)))
-        if not usable(cov):  # of one point, say: a ball of the volume that it stands for
+        if not usable(cov):  # of one point, say
             wide = 2.0 * (logz - float(log_p.max())) / z.shape[1] - 2.0 * LOG_SQRT_2PI
             cov = np.exp(wide) * np.eye(z.shape[1])
         blend = Blend(model, np.ones(1), mean[None], cov[None], policy, chart)

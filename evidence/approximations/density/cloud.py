@@ -91,7 +91,7 @@ class Cloud:
     def _log_l(self, z: Array, together: int = 2**12) -> Array:
         """Of rows, so many ``together``: what a density makes of more may not fit into memory."""
         parts = np.array_split(z, range(together, len(z), together))
-        return np.concatenate([self.model.log_likelihood(placed(self.model, z)) for z in parts])
+        return np.concatenate([self.model.log_likelihood(placed(self.model, p)) for p in parts])
 
     def log_p(self, z: Array) -> Array:
         """log density of rows."""
@@ -117,8 +117,7 @@ class Cloud:
         for _, blend in self.rounds:
             check_interrupt()
             z = blend.draw(rng, max(n // len(self.rounds), 1))
-            self.log_l = np.append(self.log_l, self._log_l(z))
-            self.z = np.concatenate([self.z, z])
+            self.z, self.log_l = np.concatenate([self.z, z]), np.append(self.log_l, self._log_l(z))
 
     @property
     def log_w(self) -> Array:

@@ -341,12 +341,11 @@ class Search:
     def _move(self) -> None:
         """The Gaussians to where the posterior is, or what leads there if few draws show it."""
         cloud = self.cloud
-        log_w, log_l = cloud.log_w, cloud.log_l[cloud.kept]
+        z, log_w, log_l = cloud.z[cloud.kept], cloud.log_w, cloud.log_l[cloud.kept]
         enough = 4.0 * self.model.n + 50.0
         if log_w.size < enough:
             return
         beta, tilted = temper(log_l, enough, log_w)
-        z = cloud.z[cloud.kept]
         points, log_z = (z, cloud.log_prior(z) + beta * log_l, tilted), float(logsumexp(tilted))
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         if beta < 1.0 and self.blend is not None and cloud.own:
@@ -590,11 +589,13 @@ class Search:
                 "reach further: the error bar may be too small"
             )
             warnings = (*warnings, Message("poor-reference", text))
+        alive = np.isfinite(self.cloud.log_l[: self.cloud.screened])
         blind = self.model.n > self.policy.low_dimension and self.unlooked
+        blind |= bool(alive.sum() < self.cloud.resolution * alive.size)  # as large ones are unseen
         if blind:
             text = (
-                f"in {self.model.n} dimensions so few points do not find every mode, there may be "
-                "more: effort='normal', or more evaluations or time, looks for them"
+                f"in {self.model.n} dimensions {alive.sum()} draws with a likelihood do not find "
+                "every mode, there may be more: a higher effort=, or vectorized=True, meets more"
             )
             warnings = (*warnings, Message("modes-missed", text))
         sure = self.confirmed and not blind
@@ -606,8 +607,7 @@ class Search:
     def _parts(self) -> Array:
         """Modes that count, whitened; of those that an angle's cut has parted one."""
         assert self.blend is not None
-        at = np.array([mode.x for mode in self.counting()]).reshape(-1, self.model.n)
-        at = whitened(self.model, at)
+        at = whitened(self.model, np.array([mode.x for mode in self.counting()]))
         chart, kept = self.blend.chart, [0]
         if not chart.cut.any():
             return at
