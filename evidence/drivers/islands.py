@@ -111,18 +111,12 @@ def trace_columns(stages: Array, blocks: list[Islands], step_sizes: Array) -> di
         return np.sum([getattr(b, name) for b in blocks], axis=0).astype(float)
 
     return {
-        "beta": stages,
-        "logz": np.array([e.value for e in estimates]),
-        "logz_se": np.array([e.se for e in estimates]),
-        "ess": mean("ess"),
-        "acceptance": mean("acceptance"),
-        "step_size": step_sizes,
-        "particles": mean("particles"),
-        "mixing": mean("mixing"),
-        "failures": total("failures"),
-        "gradients": total("gradients"),
+        "beta": stages, "logz": np.array([e.value for e in estimates]),
+        "logz_se": np.array([e.se for e in estimates]), "ess": mean("ess"),
+        "acceptance": mean("acceptance"), "step_size": step_sizes, "particles": mean("particles"),
+        "mixing": mean("mixing"), "failures": total("failures"), "gradients": total("gradients"),
         "seconds": total("seconds"),
-    }
+    }  # fmt: skip
 
 
 def posterior_draws(

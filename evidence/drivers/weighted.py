@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped, check_interrupt
+from ..moves.gradient.crank_nicolson import PCN
 from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities
 from ..numerics.arrays import Array
+from ..paths.families import make_path
 from ..proposals.data import Coloured, DatumGuide, make_datum_guide
 from ..proposals.guide import Guide, make_guide
 from ..proposals.predictors import BlockGuide, make_block_guide
@@ -37,6 +39,36 @@ if TYPE_CHECKING:
 
 Between = Callable[[Array], Ancestors | None]
 _THRESHOLD = 0.5  # relative effective sample size at which draws are resampled
+
+
+def even_draws(
+    reference: GaussianReference | BlockReference, n: int = 1024, worth: float = 0.8,
+    tail: float = 0.67, alike: float = 0.99, large: int = 400, data: int = 4096,
+) -> Weights | None:  # fmt: skip
+    """Weights of ``n`` draws of the reference itself if these are ``worth`` that part of their
+    number, with a Pareto shape below ``tail``, or nearly ``alike``: guided ones, made in steps,
+    would cost more and tell little more.
+
+    None where they are not. Not asked of more latent values than are ``large``, where they hardly
+    are, or of more ``data``; nor where guided draws are nearly exact: of a single value, or of a
+    tree, along which they look ahead.
+    """
+    model = reference.model
+    small = 1 < model.n <= large and model.y.size <= data
+    if not (small and model.likelihood.log_concave) or _foreseen(reference):
+        return None
+    with np.errstate(all="ignore"):
+        drawn = PCN().init_reference(np.random.default_rng(0), make_path(reference), n)
+    weights = Weights(drawn.tilt)
+    return weights if weights.ess > (worth if weights.shape < tail else alike) else None
+
+
+def _foreseen(reference: GaussianReference | BlockReference) -> bool:
+    """Whether a latent value follows from one other, and a datum sees one."""
+    seen = reference.model.prior.design
+    if isinstance(reference, BlockReference) or seen is None or np.diff(seen.indptr).max() > 1:
+        return False
+    return bool(np.diff(reference.gaussian.steps().indptr).max() <= 1)
 
 
 class Guided(NamedTuple):

@@ -33,7 +33,7 @@ from .. import moves
 from ..approximations.gp.exact import draw_exact, fit_exact, has_closed_form
 from ..approximations.gp.modes import mixture_of
 from ..drivers.plan import Pilot
-from ..drivers.weighted import Guided, Tilted
+from ..drivers.weighted import Guided, Tilted, even_draws
 from ..models.gp import GPModel
 from ..numerics.threads import blas_for
 from ..paths.families import family, is_probit, is_stepped, sees_several
@@ -106,10 +106,22 @@ def _exact(problem: Problem) -> Outcome:
 
 
 def _in_steps(problem: Problem) -> Outcome:
-    """Draws of the reference in steps; annealing where a trial of their weights asks for it."""
+    """Draws of the reference, guided in steps unless they are even without; annealing where a
+    trial of their weights asks for it."""
     notes, several = list[str](), sees_several(problem.model)
     if several and not problem.reference.converged and problem.reference.name != "laplace":
         problem = _second_reference(problem, notes)
+    weights = even_draws(problem.reference)
+    draws = 1.5 * weights.relative_variance / problem.aim**2 if weights else math.inf
+    if weights and draws <= MOST:
+        notes.append(
+            f"{weights.n} draws from the {problem.reference.name} reference are worth "
+            f"{weights.ess * weights.n:.0f}: none need be guided"
+        )
+        # to evaluate a datum takes as long as to draw a few numbers
+        size = 8 * max(problem.model.n, problem.model.y.size)
+        outcome = _drawn(problem, draws, fair_share(problem, 64, size=size))
+        return _with_notes(outcome, notes)
     try:
         trial = try_steps(problem)
         draws = trial.variance / problem.aim**2
@@ -171,9 +183,13 @@ def _from_reference(
     notes.append(verdict.reason)
     if verdict.draws > MOST:
         return None
-    fewest = fair_share(problem) // (1 if wide is problem else eased)
-    per_island = max(fewest, math.ceil(verdict.draws / 16))
-    return importance(replace(wide, n_particles=problem.n_particles or per_island))
+    return _drawn(wide, verdict.draws, fair_share(problem) // (1 if wide is problem else eased))
+
+
+def _drawn(problem: Problem, draws: float, fewest: int) -> Outcome:
+    """As many draws of the reference, and in an island at least ``fewest``."""
+    per_island = max(fewest, math.ceil(draws / 16))
+    return importance(replace(problem, n_particles=problem.n_particles or per_island))
 
 
 def _try_guide(problem: Problem, notes: list[str]) -> Trial[Guided] | None:

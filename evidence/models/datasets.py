@@ -22,16 +22,9 @@ if TYPE_CHECKING:
 
 #: research data sets that :func:`load` knows
 NAMES = (
-    "australian",
-    "german",
-    "gp_regression",
-    "heart",
-    "lgcp64",
-    "mnist1000",
-    "pima",
-    "ripley",
+    "australian", "german", "gp_regression", "heart", "lgcp64", "mnist1000", "pima", "ripley",
     "usps_3v5",
-)
+)  # fmt: skip
 _PLACE = "EVIDENCE_DATA"
 _PARQUET = (".parquet", ".pq")
 _TEXT = {".csv": ",", ".tsv": "\t"}  #: and these with .gz

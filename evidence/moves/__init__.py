@@ -63,25 +63,12 @@ if TYPE_CHECKING:
 
 #: every name that :func:`get` knows, and who makes it
 NAMES = {
-    "mgrad": "MGrad",
-    "agrad-z": "AGradZ",
-    "agrad-u": "AGradU",
-    "pcn": "PCN",
-    "pcnl": "pcnl",
-    "mala": "Langevin",
-    "pmala": "pmala",
-    "elliptical": "EllipticalSlice",
-    "hmc": "HMC",
-    "splitting": "SplittingHMC",
-    "nuts": "NUTS",
-    "gibbs": "ProbitGibbs",
-    "rmhmc": "RMHMC",
-    "rmhmc-midpoint": "MidpointRMHMC",
-    "rmhmc-explicit": "ExplicitRMHMC",
-    "mmala": "MMALA",
-    "simplified-mmala": "SimplifiedMMALA",
-    "second-order": "SecondOrder",
-}
+    "mgrad": "MGrad", "agrad-z": "AGradZ", "agrad-u": "AGradU", "pcn": "PCN", "pcnl": "pcnl",
+    "mala": "Langevin", "pmala": "pmala", "elliptical": "EllipticalSlice", "hmc": "HMC",
+    "splitting": "SplittingHMC", "nuts": "NUTS", "gibbs": "ProbitGibbs", "rmhmc": "RMHMC",
+    "rmhmc-midpoint": "MidpointRMHMC", "rmhmc-explicit": "ExplicitRMHMC", "mmala": "MMALA",
+    "simplified-mmala": "SimplifiedMMALA", "second-order": "SecondOrder",
+}  # fmt: skip
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and know what is missing
     _HOME, __getattr__, __dir__ = offered(__spec__)

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from covering import seldom
 from problems import covariance, log_z_by_quadrature, small_model
 
@@ -157,10 +158,39 @@ def test_auto_does_not_mind_the_tail_of_weights_that_are_all_the_same(seed):
 
 
 def test_auto_guides_draws_under_several_classes():
-    model = ev.SoftmaxModel(K=covariance(6), y=[0, 1, 2, 1, 0, 0])
+    model = ev.SoftmaxModel(K=covariance(6, 60.0), y=[0, 1, 2, 1, 0, 0])
     result = estimate(model)
     assert result.method == "guided"
     assert not result.warnings
+
+
+SMALL = {
+    "classes": lambda: ev.SoftmaxModel(K=covariance(6), y=[0, 1, 2, 1, 0, 0]),
+    "effects": lambda: ev.SparseModel(
+        sp.eye_array(2),
+        np.tile([1, 0, 1], 5),
+        likelihood="logit",
+        A=np.column_stack([np.ones(15), np.linspace(-1.0, 1.0, 15)]),
+    ),
+    "a chain": lambda: ev.SparseModel(
+        ev.precisions.ar1(6, 0.8), [0, 0, 1, 0, 0, 1], likelihood="poisson"
+    ),
+    "a single value": lambda: ev.SparseModel(
+        sp.eye_array(1), [2, 0, 1], likelihood="poisson", A=np.ones((3, 1))
+    ),
+}
+
+
+@pytest.mark.parametrize("which", SMALL)
+def test_draws_of_the_reference_will_do_where_they_are_nearly_worth_their_number(which):
+    """Unless those in steps are nearly exact."""
+    model = SMALL[which]()
+    result, steps = estimate(model), estimate(model, method="guided")
+    exact = which in ("a chain", "a single value")
+    assert result.method == ("guided" if exact else "importance")
+    assert (result.logz_se < 1e-4) == exact
+    assert not result.warnings
+    assert abs(result.logz - steps.logz) < 4.5 * np.hypot(result.logz_se, steps.logz_se) + 1e-9
 
 
 def test_auto_anneals_where_they_are_not():

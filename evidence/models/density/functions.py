@@ -21,16 +21,9 @@ COARSE = 2.0**45  # log densities beyond which doubles are a hundredth of a nat 
 
 #: axes of what a function returns for a batch
 _AXES = {
-    "logdensity": 1,
-    "grad": 2,
-    "hessian": 3,
-    "third": 2,
-    "along": 2,
-    "tensor": 4,
-    "Fisher.matrix": 3,
-    "Fisher.slope": 2,
-    "Fisher.along": 2,
-}
+    "logdensity": 1, "grad": 2, "hessian": 3, "third": 2, "along": 2, "tensor": 4,
+    "Fisher.matrix": 3, "Fisher.slope": 2, "Fisher.along": 2,
+}  # fmt: skip
 
 
 class Batches(Protocol):

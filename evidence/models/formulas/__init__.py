@@ -8,26 +8,9 @@ values with their priors of them, :mod:`.families` sees to the response and to d
 from __future__ import annotations
 
 FAMILIES = (
-    "gaussian",
-    "student_t",
-    "bernoulli",
-    "binomial",
-    "poisson",
-    "negative_binomial",
-    "gamma",
-    "ordinal",
-    "softmax",
-    "geometric",
-    "zero_inflated_poisson",
-    "zero_inflated_negative_binomial",
-    "hurdle_poisson",
-    "hurdle_negative_binomial",
-    "beta",
-    "beta_binomial",
-    "exponential",
-    "lognormal",
-    "weibull",
-    "log_logistic",
-    "asymmetric_laplace",
-)
+    "gaussian", "student_t", "bernoulli", "binomial", "poisson", "negative_binomial", "gamma",
+    "ordinal", "softmax", "geometric", "zero_inflated_poisson", "zero_inflated_negative_binomial",
+    "hurdle_poisson", "hurdle_negative_binomial", "beta", "beta_binomial", "exponential",
+    "lognormal", "weibull", "log_logistic", "asymmetric_laplace",
+)  # fmt: skip
 """Names of families; a table that is light, for the command line."""

@@ -84,18 +84,11 @@ def _rules() -> dict[type, Callable[[Kernel, Array], tuple[Value, Pullback]]]:
     from sklearn.gaussian_process import kernels as k
 
     return {
-        k.Sum: _sum,
-        k.Product: _product,
-        k.Exponentiation: _power,
-        k.CompoundKernel: _compound,
-        k.ConstantKernel: _constant,
-        k.WhiteKernel: _white,
-        k.RBF: _stationary,
-        k.Matern: _stationary,
-        k.RationalQuadratic: _rational_quadratic,
-        k.ExpSineSquared: _periodic,
-        k.DotProduct: _dot_product,
-    }
+        k.Sum: _sum, k.Product: _product, k.Exponentiation: _power, k.CompoundKernel: _compound,
+        k.ConstantKernel: _constant, k.WhiteKernel: _white, k.RBF: _stationary,
+        k.Matern: _stationary, k.RationalQuadratic: _rational_quadratic,
+        k.ExpSineSquared: _periodic, k.DotProduct: _dot_product,
+    }  # fmt: skip
 
 
 def _sum(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:

@@ -17,26 +17,14 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
 _NAMES = (
-    "ConstantKernel",
-    "DotProduct",
-    "ExpSineSquared",
-    "Matern",
-    "PairwiseKernel",
-    "RBF",
-    "RationalQuadratic",
-    "WhiteKernel",
-)
+    "ConstantKernel", "DotProduct", "ExpSineSquared", "Matern", "PairwiseKernel", "RBF",
+    "RationalQuadratic", "WhiteKernel",
+)  # fmt: skip
 _MEANT = {
-    "constant": "ConstantKernel",
-    "gaussian": "RBF",
-    "linear": "DotProduct",
-    "noise": "WhiteKernel",
-    "periodic": "ExpSineSquared",
-    "rq": "RationalQuadratic",
-    "se": "RBF",
-    "squaredexponential": "RBF",
-    "white": "WhiteKernel",
-}
+    "constant": "ConstantKernel", "gaussian": "RBF", "linear": "DotProduct",
+    "noise": "WhiteKernel", "periodic": "ExpSineSquared", "rq": "RationalQuadratic", "se": "RBF",
+    "squaredexponential": "RBF", "white": "WhiteKernel",
+}  # fmt: skip
 _METRICS = ("additive_chi2", "chi2", "cosine", "laplacian", "linear", "poly", "rbf", "sigmoid")
 _NOT_OFFERED = ("pairwise_kernels_kwargs",)
 _ONE_SCALE_PER_COLUMN = ("Matern", "RBF")

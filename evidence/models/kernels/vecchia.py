@@ -127,7 +127,7 @@ class VecchiaPrior(SparsePrior):
         diagonal = _diagonal(kernel, neighbours.X)
         #: added to the variance of every latent value
         self.jitter = relative_jitter * float(diagonal[neighbours.state].mean())
-        factor = Factor(pattern.analysis, self._conditionals(kernel, pattern.analysis))
+        factor = Factor.holding(pattern.analysis, self._conditionals(kernel, pattern.analysis))
         super().__init__(
             np.zeros(len(neighbours.X)), factor.square(), neighbours.design, mean, pattern,
             factor=factor,

@@ -48,29 +48,16 @@ if TYPE_CHECKING:
 
 #: those that models know by name, and their classes
 NAMES = {
-    "probit": "Probit",
-    "logit": "Logit",
-    "cloglog": "Cloglog",
-    "gaussian": "Gaussian",
-    "student_t": "StudentT",
-    "gamma": "Gamma",
-    "poisson": "Poisson",
-    "negative_binomial": "NegativeBinomial",
-    "binomial": "Binomial",
-    "ordinal": "Ordinal",
-    "geometric": "Geometric",
-    "zero_inflated_poisson": "ZeroInflatedPoisson",
+    "probit": "Probit", "logit": "Logit", "cloglog": "Cloglog", "gaussian": "Gaussian",
+    "student_t": "StudentT", "gamma": "Gamma", "poisson": "Poisson",
+    "negative_binomial": "NegativeBinomial", "binomial": "Binomial", "ordinal": "Ordinal",
+    "geometric": "Geometric", "zero_inflated_poisson": "ZeroInflatedPoisson",
     "zero_inflated_negative_binomial": "ZeroInflatedNegativeBinomial",
-    "hurdle_poisson": "HurdlePoisson",
-    "hurdle_negative_binomial": "HurdleNegativeBinomial",
-    "beta": "Beta",
-    "beta_binomial": "BetaBinomial",
-    "exponential": "Exponential",
-    "lognormal": "LogNormal",
-    "weibull": "Weibull",
-    "log_logistic": "LogLogistic",
+    "hurdle_poisson": "HurdlePoisson", "hurdle_negative_binomial": "HurdleNegativeBinomial",
+    "beta": "Beta", "beta_binomial": "BetaBinomial", "exponential": "Exponential",
+    "lognormal": "LogNormal", "weibull": "Weibull", "log_logistic": "LogLogistic",
     "asymmetric_laplace": "AsymmetricLaplace",
-}
+}  # fmt: skip
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and know what is missing
     _HOME, __getattr__, __dir__ = offered(__spec__)

@@ -15,25 +15,15 @@ from . import NAMES
 from .base import Likelihood
 
 _MEANT = {
-    "bernoulli": "probit' or 'logit",
-    "binary": "probit' or 'logit",
-    "logistic": "logit",
-    "sigmoid": "logit",
-    "normal": "gaussian",
-    "robust": "student_t",
-    "t": "student_t",
-    "complementaryloglog": "cloglog",
-    "zip": "zero_inflated_poisson",
+    "bernoulli": "probit' or 'logit", "binary": "probit' or 'logit", "logistic": "logit",
+    "sigmoid": "logit", "normal": "gaussian", "robust": "student_t", "t": "student_t",
+    "complementaryloglog": "cloglog", "zip": "zero_inflated_poisson",
     "zinb": "zero_inflated_negative_binomial",
     "zeroinflatednegbinomial": "zero_inflated_negative_binomial",
-    "hurdlenegbinomial": "hurdle_negative_binomial",
-    "negbinomial": "negative_binomial",
-    "asymlaplace": "asymmetric_laplace",
-    "quantile": "asymmetric_laplace",
-    "ordered": "ordinal",
-    "cumulative": "ordinal",
-    "count": "poisson' or 'negative_binomial",
-}
+    "hurdlenegbinomial": "hurdle_negative_binomial", "negbinomial": "negative_binomial",
+    "asymlaplace": "asymmetric_laplace", "quantile": "asymmetric_laplace", "ordered": "ordinal",
+    "cumulative": "ordinal", "count": "poisson' or 'negative_binomial",
+}  # fmt: skip
 _EXAMPLE = "write for example 'probit' or 'student_t(df=4, scale=0.5)'"
 
 

@@ -12,8 +12,10 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
+from scipy.linalg import lapack
 
 from ..arrays import Array, Indices
 from ..jit import jit, light_jit, reduction, vector_loop
@@ -179,17 +181,34 @@ def by_columns(panels, x, nnz):
 class Factor:
     """``P[order][:, order] = L Lᵀ``, from L's numbers in the flat storage of an analysis."""
 
+    small: ClassVar[int] = 64
+    """Rows of a matrix up to which LAPACK takes it as a dense one."""
+
     def __init__(self, analysis: Analysis, numbers: Array) -> None:
         self.analysis = analysis
         self._x = numbers[: analysis.panels.offsets[-1]]
 
-    @classmethod
-    def of(cls, analysis: Analysis, numbers: Array) -> Factor:
+    @staticmethod
+    def holding(analysis: Analysis, numbers: Array) -> Factor:
+        """From L's numbers."""
+        return (_Dense if analysis.n <= Factor.small else Factor)(analysis, numbers)
+
+    @staticmethod
+    def of(analysis: Analysis, numbers: Array) -> Factor:
         """From P's numbers, :meth:`.Analysis.assemble`, which are overwritten.
 
         Raises :class:`numpy.linalg.LinAlgError` where P is not positive definite.
         """
-        panels, x = analysis.panels, numbers
+        factor = Factor.holding(analysis, numbers)
+        bad = factor._factorise(numbers)
+        if bad >= 0:
+            where = analysis.order[bad]
+            raise np.linalg.LinAlgError(f"not positive definite (found at index {where})")
+        return factor
+
+    def _factorise(self, x: Array) -> int:
+        """Put L in the place of P; the column that is not positive definite, or -1."""
+        analysis, panels = self.analysis, self.analysis.panels
         homes, bad = (panels.offsets, analysis.home), np.full(3, -1)
 
         def eliminate(part: int) -> None:
@@ -202,10 +221,7 @@ class Factor:
             collect(panels.offsets, analysis.halves[2], analysis.home, x)
         with _quiet(analysis):
             eliminate(2)
-        if bad.max() >= 0:
-            where = analysis.order[bad[bad >= 0][0]]
-            raise np.linalg.LinAlgError(f"not positive definite (found at index {where})")
-        return cls(analysis, x)
+        return int(bad[bad >= 0][0]) if bad.max() >= 0 else -1
 
     def square(self) -> Array:
         """The numbers of P, of which this is the factor."""
@@ -273,3 +289,47 @@ class Factor:
             with _quiet(self.analysis):
                 work = np.empty((self.analysis.tallest, v.shape[1]))
                 many(self.analysis.panels, self._x, v, work, scratch())
+
+
+class _Dense(Factor):
+    """The same of a small matrix, where calls cost more than zeros: nothing is compiled."""
+
+    @cached_property
+    def _lower(self) -> Array:
+        """L."""
+        return self._unpacked(self._x)
+
+    def _unpacked(self, numbers: Array) -> Array:
+        out = np.zeros(self.analysis.n**2)
+        out[self.analysis.dense] = numbers
+        return out.reshape(self.analysis.n, -1).T
+
+    def _packed(self, matrix: Array) -> Array:
+        """Of a lower triangle."""
+        return np.asarray(np.tril(matrix).T.ravel()[self.analysis.dense])
+
+    def _factorise(self, x: Array) -> int:
+        self._lower, bad = lapack.dpotrf(self._unpacked(self._x), lower=1)
+        self._x = self._packed(self._lower)
+        return int(bad) - 1 if bad or np.isfinite(self._x).all() else self.analysis.n - 1
+
+    def square(self) -> Array:
+        return self._packed(self._lower @ self._lower.T)
+
+    @cached_property
+    def half_logdet(self) -> float:
+        return float(np.log(np.diag(self._lower)).sum())
+
+    def half_solve(self, b: Array) -> Array:
+        v = np.asarray(b, float)[self.analysis.order]
+        return np.ascontiguousarray(lapack.dtrtrs(self._lower, v, lower=1)[0])
+
+    def half_solve_transposed(self, z: Array) -> Array:
+        v = lapack.dtrtrs(self._lower, z, lower=1, trans=1)[0]
+        return np.ascontiguousarray(v[self.analysis.inverse])
+
+    def half_product(self, x: Array) -> Array:
+        return np.asarray(self._lower.T @ np.asarray(x, float)[self.analysis.order])
+
+    def selected(self) -> Array:
+        return self._packed(lapack.dpotri(self._lower, lower=1)[0])

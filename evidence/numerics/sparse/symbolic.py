@@ -5,6 +5,8 @@ It is decided once (:func:`analyse`) for any number of matrices with this patter
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csc_array
@@ -83,6 +85,15 @@ class Analysis:
         self.nnz = int((width * height - width * (width - 1) // 2).sum())
         self.flops = float((_squares(height) - _squares(height - width)).sum())
         self.memory = 16.0 * size
+
+    @cached_property
+    def dense(self) -> Indices:
+        """Places in a dense matrix, column by column, of the numbers in the flat storage."""
+        p, n = self.panels, self.n
+        rows = np.split(p.rows, p.starts[1:-1])
+        columns = np.split(n * np.arange(n), p.first[1:-1])
+        each = [(i + j[:, None]).ravel() for i, j in zip(rows, columns, strict=True)]
+        return np.concatenate(each)
 
     def locate(self, rows: ArrayLike, cols: ArrayLike) -> Indices:
         """Positions of entries (rows, cols) in the flat storage of L and of the selected inverse.

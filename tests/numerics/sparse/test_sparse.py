@@ -85,9 +85,11 @@ def entries(analysis, factor):
 
 
 @pytest.mark.parametrize(
-    ("shape", "method", "with_last"), covering(SHAPES, METHODS, [False, True])
+    ("shape", "method", "with_last", "small"),
+    covering(SHAPES, METHODS, [False, True], [0, Factor.small]),
 )
-def test_everything_against_dense(shape, method, with_last):
+def test_everything_against_dense(shape, method, with_last, small, monkeypatch):
+    monkeypatch.setattr(Factor, "small", small)
     P = matrix(shape)
     n, dense = P.shape[0], P.toarray()
     rng = np.random.default_rng(1)
