@@ -24,7 +24,6 @@ from numpy.typing import ArrayLike
 
 from ..messages import Message
 from ..numerics.arrays import Array, Flags, Indices
-from ..numerics.jit import jit
 from .resampling import SCHEMES, Ancestors
 
 LIMIT = 0.7  # shape of a tail above which no affordable number of weights tells their variance
@@ -207,18 +206,10 @@ def variance_in_order(w: Array) -> float:
     return 0.5 * w.size / (w.size - 1.0) * float(steps @ steps) / float(w.sum()) ** 2
 
 
-@jit
-def _excess(w, sign):
+def _excess(w: Array, sign: float) -> float:
     """The mean of the outermost weights at one end beyond the next one."""
-    top = np.full(_OUTERMOST + 1, -np.inf)  # in order
-    for one in w:
-        x, j = sign * one, 0
-        if x > top[0]:
-            while j < _OUTERMOST and x > top[j + 1]:
-                top[j] = top[j + 1]
-                j += 1
-            top[j] = x
-    return top[1:].mean() - top[0]
+    top = np.sort(sign * w)[-_OUTERMOST - 1 :]
+    return float(top[1:].mean() - top[0])
 
 
 def incremental(tilt: Array, step: float) -> Weights:
