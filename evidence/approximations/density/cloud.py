@@ -145,16 +145,14 @@ class Cloud:
     def height(self) -> Array:
         """What levels are levels of, at points that count: log L, or log p where the prior only
         stands in for one, since p/π grows without end where p has the heavier tails."""
-        return self._height(self.z[self.kept], self.log_l[self.kept])
+        stands_in = isinstance(self.model, Rebased)
+        return self.log_l[self.kept] + (self.log_prior(self.z[self.kept]) if stands_in else 0.0)
 
     @property
     def ahead(self) -> float:
         """log of the part of Z above the level, if all of it were as high as the highest draw."""
         above = self.height >= self.level
         return float(logsumexp(self.log_w[above]) + self.log_l[self.kept[above]].max())
-
-    def _height(self, z: Array, log_l: Array) -> Array:
-        return log_l + self.log_prior(z) if isinstance(self.model, Rebased) else log_l
 
     def log_prior(self, z: Array) -> Array:
         return -0.5 * np.einsum("mi,mi->m", z, z) - 0.5 * self.model.n * np.log(2.0 * np.pi)

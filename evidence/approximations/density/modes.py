@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 from scipy.spatial import cKDTree
 
 from ...execution.clock import check_interrupt
@@ -23,10 +23,9 @@ from .reference import DensityReference, Mode
 def find_modes(model: DensityModel, climbs: int = NORMAL.climbs) -> tuple[Mode, ...]:
     """Distinct modes, the one with the largest estimate of log Z first."""
     points = starts(model, np.random.default_rng(0), climbs)
-    if model.sampler is None and model.prior is None:
-        points = np.concatenate([points, 3.0 * points])  # nobody said how far modes may lie
-    elif model.sampler is None and model.prior is not None:  # data may contradict a prior
-        points = np.concatenate([points, wide(model, points)])
+    if model.sampler is None:  # nobody said how far modes may lie, or data contradict a prior
+        far = 3.0 * points if model.prior is None else wide(model, points)
+        points = np.concatenate([points, far])
     return further_modes(model, (), points)
 
 
@@ -47,17 +46,21 @@ def costly(model: DensityModel) -> bool:
 
 def climb(model: DensityModel, start: Array, known: Sequence[Mode]) -> Mode | None:
     """The maximum uphill of ``start``; None where it is known or its Hessian is not definite."""
+    gaussians = _Gaussians(known, model.n)
     with np.errstate(all="ignore"):
-        x = np.asarray(_descend(model, partial(_fall, model), start))
+        try:
+            x, low = _descend(model, partial(_fall, model), start, gaussians)
+        except _Known:
+            return None
         over = model.chart.across(x)
-        if over is not None and _fall(model, over)[0] < _fall(model, x)[0]:  # it ended at a seam
+        if over is not None and _fall(model, over)[0] < low:  # it ended at a seam
             return climb(model, over, known)
-        if not np.isfinite(x).all() or any(_same(x, mode) for mode in known):
+        if not np.isfinite(x).all() or gaussians.reach(x, -low):
             return None
         x, H = _polish(model, x)
         if H is None:
             return None
-        value = float(model.log_prob(x[None])[0])
+        value = float(model.log_prob(x[None])[0]) if model.has_gradient else -low
         try:
             L = np.linalg.cholesky(H)
             inverse = np.linalg.inv(H)
@@ -67,10 +70,8 @@ def climb(model: DensityModel, start: Array, known: Sequence[Mode]) -> Mode | No
             return None
     if model.chart.labels.size:  # of its images the one whose labels ascend
         x, cov = model.chart.placed(x, cov)
-        if any(_same(x, mode) for mode in known):
-            return None
     half = float(np.log(np.diag(L)).sum())
-    if not np.isfinite(value) or not np.isfinite(cov).all():
+    if not np.isfinite(value) or not np.isfinite(cov).all() or gaussians.reach(x, value):
         return None
     return Mode(x, cov, value - half + x.size * LOG_SQRT_2PI)
 
@@ -79,11 +80,7 @@ def further_modes(model: DensityModel, modes: tuple[Mode, ...], points: Array) -
     """With those uphill of the points, the one with the largest estimate of log Z first."""
     found = list(modes)
     for start in points:
-        if any(_downhill_of(model, start, known) for known in found):
-            continue
-        mode = climb(model, start, found)
-        if mode is not None and not any(_same(mode.x, known) for known in found):
-            found.append(mode)
+        found += filter(None, [climb(model, start, found)])
     return tuple(sorted(found, key=lambda mode: -mode.logz)) if found[len(modes) :] else modes
 
 
@@ -144,18 +141,40 @@ def not_numbers(model: DensityModel, values: Array) -> tuple[Message, ...]:
     return (Message("density-nan", text),)
 
 
-def _downhill_of(model: DensityModel, x: Array, mode: Mode, alike: float = 0.01) -> bool:
-    """Whether the density at x and its slope there are those of Laplace's Gaussian at the mode, to
-    within a part ``alike`` of what they differ by."""
-    away = x - mode.x
-    steep = np.linalg.solve(mode.cov, away)
-    half = 0.5 * float(away @ steep)
-    log_volume = 0.5 * float(np.linalg.slogdet(mode.cov)[1]) + x.size * LOG_SQRT_2PI
-    height = mode.logz - log_volume - half
-    if not abs(float(model.log_prob(x[None])[0]) - height) < alike * (1.0 + half):
-        return False
-    slope = -_fall(model, x)[1] + steep
-    return float(slope @ mode.cov @ slope) < alike * 2.0 * half
+class _Known(Exception):
+    """A climb comes to a mode that is known."""
+
+
+class _Gaussians:
+    """Laplace's, at modes in n dimensions."""
+
+    def __init__(self, modes: Sequence[Mode], n: int) -> None:
+        self.at = np.array([mode.x for mode in modes]).reshape(-1, n)
+        self.covs = np.array([mode.cov for mode in modes]).reshape(-1, n, n)
+        self.precisions = np.linalg.inv(self.covs)
+        self.tops = np.array([mode.logz for mode in modes]) - n * LOG_SQRT_2PI
+        self.tops += 0.5 * np.linalg.slogdet(self.precisions)[1]
+
+    def steep(self, x: Array) -> tuple[Array, Array]:
+        """How far each has fallen at x, and its slope there."""
+        away = x - self.at
+        steep = np.einsum("kij,kj->ki", self.precisions, away)
+        return 0.5 * np.sum(away * steep, axis=1), steep
+
+    def reach(self, x: Array, log_p: float, apart: float = 1.0, higher: float = 1.0) -> bool:
+        """Whether x is less than so many standard deviations ``apart`` from one of the modes, and
+        at most so many nats ``higher``: a narrow mode may lie within a broad one."""
+        near = self.steep(x)[0] < 0.5 * apart**2
+        return bool((near & (log_p < self.tops + higher)).any())
+
+    def explain(self, x: Array, log_p: float, slope: Array, alike: float = 0.01) -> bool:
+        """Whether log p and its slope at x are those of one of them, to within a part ``alike`` of
+        what they differ by."""
+        fall, steep = self.steep(x)
+        off = slope + steep
+        same = np.abs(self.tops - fall - log_p) < alike * (1.0 + fall)
+        same &= np.einsum("ki,kij,kj->k", off, self.covs, off) < alike * 2.0 * fall
+        return bool(same.any())
 
 
 def _fall(model: DensityModel, x: Array) -> tuple[float, Array]:
@@ -178,18 +197,31 @@ def _fall_by_differences(model: DensityModel, x: Array) -> tuple[float, Array]:
 
 
 def _descend(
-    model: DensityModel, fall: Callable[[Array], Any], start: Array, steps: int = 150
-) -> Array:  # fmt: skip
-    """A minimum of ``fall``; with a Hessian by Newton's steps, plain or in a trust region.
+    model: DensityModel, fall: Callable[[Array], Any], start: Array, gaussians: _Gaussians,
+    steps: int = 150,
+) -> tuple[Array, float]:  # fmt: skip
+    """A minimum of ``fall``, and that; with a Hessian by Newton's steps, plain ones and in a trust
+    region. It ends, as :class:`_Known`, where one of the Gaussians explains what is there.
 
     In the model's units, from the start; without a gradient in so many ``steps`` of d + 1 or more
     evaluations each.
     """
-    units = model.units
+    units, seen = model.units, tuple[Any, ...]()
 
     def scaled(z: Array) -> tuple[float, Array]:
-        value, slope = fall(start + units * z)
+        nonlocal seen
+        first, (value, slope) = not seen, fall(start + units * z)
+        seen = z.copy(), value, slope
+        if first:
+            look(OptimizeResult(x=z))
         return value, units * slope
+
+    def look(intermediate_result: OptimizeResult) -> None:
+        """At what has been accepted."""
+        z, value, slope = seen
+        here = np.array_equal(z, intermediate_result.x)
+        if here and gaussians.explain(start + units * z, -value, -slope):
+            raise _Known
 
     def bend(z: Array) -> Array:
         H = -model.hessian((start + units * z)[None])[0]
@@ -198,12 +230,12 @@ def _descend(
     zero = np.zeros_like(start)
     if not (model.has_gradient and model.has_hessian):
         most = {} if model.has_gradient else {"maxiter": steps}
-        found = minimize(scaled, zero, jac=True, method="BFGS", options=most)
-        return np.asarray(start + units * found.x)
-    x, H = _polish(model, start)
-    if H is not None and _at_rest(H, model.log_prob_and_gradient(x[None])[1][0]):
-        return x
-    return np.asarray(start + units * _trust_region(scaled, bend, zero))
+        found = minimize(scaled, zero, jac=True, method="BFGS", options=most, callback=look)
+    else:
+        scaled(zero)  # what is known needs no Hessian
+        start = _polish(model, start)[0]
+        found = _trust_region(scaled, bend, zero)
+    return start + units * found.x, float(found.fun)
 
 
 def _trust_region(
@@ -220,20 +252,11 @@ def _trust_region(
     """
     options = {"maxiter": steps, "initial_trust_radius": 1.0, "max_trust_radius": 1e4}
     try:
-        return minimize(fall, start, jac=True, hess=bend, method="trust-exact", options=options).x
+        return minimize(fall, start, jac=True, hess=bend, method="trust-exact", options=options)
     except (UnboundLocalError, ValueError) as error:
         if isinstance(error, ValueError) and "infs or NaNs" not in str(error):
             raise
-        return minimize(fall, start, jac=True, method="BFGS").x
-
-
-def _at_rest(H: Array, slope: Array) -> bool:
-    """Whether H is definite and Newton's step leads nowhere."""
-    try:
-        half = np.linalg.solve(np.linalg.cholesky(H), slope)
-    except np.linalg.LinAlgError:
-        return False
-    return bool(half @ half < 1e-12)
+        return minimize(fall, start, jac=True, method="BFGS")
 
 
 def _polish(model: DensityModel, x: Array, steps: int = 20) -> tuple[Array, Array | None]:
@@ -304,12 +327,6 @@ def _of_values(model: DensityModel, x: Array, h: Array, together: int = 2**22) -
     return H
 
 
-def _same(x: Array, known: Mode, apart: float = 1.0) -> bool:
-    """Whether a point is less than this many standard deviations from a mode."""
-    away = x - known.x
-    return bool(away @ np.linalg.solve(known.cov, away) < apart**2)
-
-
 def _finite(value: float) -> float:
     return value if np.isfinite(value) else -1e300
 
@@ -332,25 +349,17 @@ def fit_density_laplace(model: DensityModel) -> DensityReference:
 
 def laplace_of(model: DensityModel, modes: tuple[Mode, ...]) -> DensityReference:
     """Laplace's method at the first of the modes."""
-    if modes:
-        best = modes[0]
-        reference = DensityReference("laplace", model, best.x, best.cov, best.logz)
-        others = sum(mode.logz > best.logz - NORMAL.counts for mode in modes[1:])
-        complaint = Message(
-            "several-modes",
-            f"Laplace: {others} other mode(s) hold e^-{NORMAL.counts:.0f} of this one's part of Z "
-            "or more, and its logz leaves them out. Start from reference='prior' or 'fitted', and "
-            "use method='pt'",
-        )
-    else:
-        n, others = model.n, 1
-        reference = DensityReference("laplace", model, np.zeros(n), np.eye(n), float("nan"))
-        reference.converged = False
-        complaint = Message(
-            "no-mode",
-            "Laplace: no mode with a definite Hessian was found; reference='fitted' or 'prior' "
-            "do without",
-        )
+    best = modes[0] if modes else Mode(np.zeros(model.n), np.eye(model.n), np.nan)
+    reference = DensityReference("laplace", model, *best, converged=bool(modes))
+    others = sum(mode.logz > best.logz - NORMAL.counts for mode in modes[1:])
+    text = (
+        f"Laplace: {others} other mode(s) hold e^-{NORMAL.counts:.0f} of this one's part of Z or "
+        "more, and its logz leaves them out. Start from reference='prior' or 'fitted', and use "
+        "method='pt'"
+    )
+    if not modes:
+        text = "Laplace: no mode with a definite Hessian was found; start from 'fitted' or 'prior'"
     reference.n_sweeps, reference.modes = len(modes), modes
-    reference.warnings = (complaint,) if others else ()
+    code = "several-modes" if modes else "no-mode"
+    reference.warnings = (Message(code, text),) if others or not modes else ()
     return reference

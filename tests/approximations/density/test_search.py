@@ -14,7 +14,7 @@ from evidence.approximations.density.blend import Blend, at_modes, learnt, place
 from evidence.approximations.density.cloud import Cloud, resolution
 from evidence.approximations.density.fitted import Found, drawn_from, sighted
 from evidence.approximations.density.halving import halve
-from evidence.approximations.density.modes import _trust_region, find_modes, peaks
+from evidence.approximations.density.modes import _trust_region, climb, find_modes, peaks
 from evidence.approximations.density.policy import FRUGAL, NORMAL
 from evidence.approximations.density.reference import Mode, Scouted
 from evidence.approximations.density.search import Search
@@ -618,7 +618,7 @@ def test_a_climb_whose_curvature_overflows_goes_on_without_it():
 
     with np.errstate(all="ignore"):  # as climbs are made
         end = _trust_region(fall, lambda x: np.full((2, 2), np.inf), np.array([3.0, -1.0]))
-    np.testing.assert_allclose(end, 0.0, atol=1e-6)
+    np.testing.assert_allclose(end.x, 0.0, atol=1e-6)
 
     def wrong(x):
         raise ValueError("of the user's Hessian")
@@ -850,3 +850,24 @@ def test_the_last_walks_may_end_out_of_reach_as_often_as_any_may(most, sure):
         walked_in_batches=(64, (-1.0, most), ((2.0, 40),)),
     )  # fmt: skip
     assert Search(model, np.random.default_rng(0), policy).run().confirmed == sure
+
+
+def test_a_climb_ends_where_it_meets_the_gaussian_of_a_known_mode():
+    """A narrow core on its flank is another mode."""
+    calls = []
+
+    def log_p(x):
+        calls.append(len(x))
+        core = -0.5 * np.sum((x - 0.4) ** 2, axis=1) / 0.02**2 - 3.0 * np.log(0.02)
+        return np.logaddexp(-0.5 * np.sum(x**2, axis=1), core - 3.0)
+
+    model = ev.DensityModel(log_p, dim=3, vectorized=True)
+    broad = climb(model, np.full(3, -1.0), ())
+    far = np.array([-3.0, 2.0, 1.0])
+    calls.clear()
+    assert climb(model, far, (broad,)) is None
+    assert len(calls) == 1  # of a value and its slope
+    core = climb(model, np.full(3, 0.39), (broad,))
+    np.testing.assert_allclose(core.x, 0.4, atol=1e-3)
+    assert climb(model, np.full(3, 0.39), (broad, core)) is None
+    assert climb(model, far, (core,)).x == pytest.approx(broad.x, abs=1e-3)
