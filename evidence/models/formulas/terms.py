@@ -143,10 +143,23 @@ def _check_text(text: str, namespace: Mapping[str, Any]) -> None:
     from formulae.scanner import Scanner
     from formulae.transforms import TRANSFORMS
 
+    if "^" in re.sub("`[^`]*`|'[^']*'|\"[^\"]*\"", "", text):
+        raise InputError("formula: ^ is no power, as in Python; a square is I(x**2)")
     tokens = Scanner(text).scan()
+    called, arithmetic = False, list[bool]()  # of open brackets, whether they are of calls
     for token, after in pairwise(tokens):
-        if token.kind == "IDENTIFIER" and after.kind == "LEFT_PAREN":
+        if token.kind in ("LEFT_PAREN", "LEFT_BRACE"):
+            arithmetic.append(called or token.kind == "LEFT_BRACE")
+        elif token.kind in ("RIGHT_PAREN", "RIGHT_BRACE"):
+            del arithmetic[-1:]
+        called = token.kind == "IDENTIFIER" and after.kind == "LEFT_PAREN"
+        if called:
             check_function(token.lexeme, {**namespace, **FUNCTIONS, **TRANSFORMS, **ENCODINGS})
+        elif token.kind == "IDENTIFIER" and after.kind == "STAR_STAR" and not any(arithmetic):
+            raise InputError(
+                f"formula: {token.lexeme}** is the same term, as powers of terms are their "
+                f"interactions; a square is I({token.lexeme}**2)"
+            )
     parser = Parser(tokens)
     parser.parse()
     if not parser.at_end():  # what follows would be left out

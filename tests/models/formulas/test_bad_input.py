@@ -29,7 +29,10 @@ WRONG_X = np.where(np.arange(N) < 3, np.inf, DATA.x)
         ("y ~ offset(log(ee))", "no column 'ee'"),
         ("y ~ f(x)", "unknown function 'f'"),
         ("y ~ .", "cannot be evaluated"),
-        ("y ~ x ** z", "cannot be evaluated"),
+        ("y ~ x ** z", "powers of terms are their interactions"),
+        ("y ~ x**2 + I(x**2)", r"x\*\* is the same term.*a square is I\(x\*\*2\)"),
+        ("y ~ x + (1 + x**2 | g)", "powers of terms are their interactions"),
+        ("y ~ I(x^2)", r"\^ is no power.*I\(x\*\*2\)"),
         ("y ~ 0", "no terms at all"),
         ("y ~ x + y", "the response y explains itself"),
         ("y ~ (1 | g) + (1 | g)", "a term twice"),
@@ -78,6 +81,11 @@ def test_formulas(formula, words):
 def test_data(data, words):
     with pytest.raises(ev.InputError, match=words):
         ev.from_formula("y ~ x", data)
+
+
+def test_powers_of_numbers_and_of_sums_of_terms():
+    model = ev.from_formula("y ~ (x + e)**2 + {x**2} + np.exp(x**2)", DATA)
+    assert {"x:e", "I(x ** 2)", "np.exp(x ** 2)"} < set(model.names)
 
 
 def test_a_logarithm_of_negative_numbers_is_told_once():
