@@ -144,17 +144,10 @@ def _tuned(
     def compute() -> Tuned:
         problem.progress.phase("tuning")
         return tune(
-            problem.path,
-            problem.move,
-            np.random.default_rng(problem.child(0)),
-            problem.clock.stop,
-            betas=problem.betas,
-            n_levels=n_levels,
-            rounds=rounds,
-            sweeps=shortest,
-            explore=explore,
-            report=problem.progress.tuning,
-        )
+            problem.path, problem.move, np.random.default_rng(problem.child(0)),
+            problem.clock.stop, betas=problem.betas, n_levels=n_levels, rounds=rounds,
+            sweeps=shortest, explore=explore, report=problem.progress.tuning,
+        )  # fmt: skip
 
     return problem.once("pilot", Tuned, compute)
 

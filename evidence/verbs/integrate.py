@@ -347,9 +347,7 @@ def _start(
     optimum = _optimum(model, prior, _further_starts(model))
     best = optimum.reference
     centre = best.model.hyperparameters.theta[prior.free]
-    guided = GuidedEvidence(
-        model.without_matrices(), prior.free, 0, centre[None], (best.sites,), np.eye(len(prior))
-    )
+    guided = GuidedEvidence.about(best, model.without_matrices(), prior.free)
     sd = optimum.table.se.to_numpy()
     found = optimum.restarts[["objective", *prior.names]].dropna()
     warnings = [w for w in optimum.warnings if w.code not in _OF_SEARCH]

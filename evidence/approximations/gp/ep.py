@@ -144,17 +144,11 @@ def fit_ep(
     q = end.gaussian
     lost = rounding_error(q.prior, Sites(end.c, q.nu, q.tau), q.mean)
     reference = GaussianReference(
-        "ep",
-        model,
-        Sites(end.c, q.nu, q.tau),
-        *q.latent,
-        q.log_normaliser(end.c),
-        converged=end.converged,
-        n_sweeps=wasted + end.sweeps,
-        seconds=time.perf_counter() - started,
-        warnings=tuple(_describe(end, tol, lost)),
+        "ep", model, Sites(end.c, q.nu, q.tau), *q.latent, q.log_normaliser(end.c),
+        converged=end.converged, n_sweeps=wasted + end.sweeps,
+        seconds=time.perf_counter() - started, warnings=tuple(_describe(end, tol, lost)),
         rounding=lost,
-    )
+    )  # fmt: skip
     return reference.keep(q)
 
 

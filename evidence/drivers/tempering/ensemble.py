@@ -165,18 +165,10 @@ def run_segment(
         round_trips += follow(labels, direction, accepted)
         parity = 1 - parity
     return Segment(
-        tilt,
-        np.array([replicas.latent(l) for l in range(levels)]),
-        rejection,
-        replicas.acceptance / replicas.steps,
-        replicas.failures,
-        replicas.gradients,
-        labels,
-        direction,
-        round_trips,
-        np.stack(draws, axis=1),
-        parity,
-    )
+        tilt, np.array([replicas.latent(l) for l in range(levels)]), rejection,
+        replicas.acceptance / replicas.steps, replicas.failures, replicas.gradients, labels,
+        direction, round_trips, np.stack(draws, axis=1), parity,
+    )  # fmt: skip
 
 
 def decide(rng: np.random.Generator, alpha: Array, parity: int) -> Flags:

@@ -304,16 +304,10 @@ FAMILIES: dict[str, Family] = {
     "asymmetric_laplace": Family(("identity",), _asymmetric_laplace),
 }
 _MEANT = {
-    "normal": "gaussian",
-    "t": "student_t",
-    "negbinomial": "negative_binomial",
-    "cumulative": "ordinal",
-    "categorical": "softmax",
-    "multinomial": "softmax",
+    "normal": "gaussian", "t": "student_t", "negbinomial": "negative_binomial",
+    "cumulative": "ordinal", "categorical": "softmax", "multinomial": "softmax",
     "zero_inflated_negbinomial": "zero_inflated_negative_binomial",
-    "hurdle_negbinomial": "hurdle_negative_binomial",
-    "betabinomial": "beta_binomial",
-    "log_normal": "lognormal",
-    "loglogistic": "log_logistic",
+    "hurdle_negbinomial": "hurdle_negative_binomial", "betabinomial": "beta_binomial",
+    "log_normal": "lognormal", "loglogistic": "log_logistic",
     "asym_laplace": "asymmetric_laplace",
-}
+}  # fmt: skip

@@ -66,23 +66,14 @@ def plant(state: Slope, p: Array, beta: Array, eps: Array, gamma: Array, depth: 
     marks = np.empty((max(depth, 2), 3, m, n))
     marks[0, 2] = 0.0
     return Trees(
-        a=np.stack([state.a, state.a]),
-        p=np.stack([p, p]),
-        slope=np.stack([state.slope, state.slope]),
-        rho=p.copy(),
-        marks=marks,
+        a=np.stack([state.a, state.a]), p=np.stack([p, p]),
+        slope=np.stack([state.slope, state.slope]), rho=p.copy(), marks=marks,
         drawn=Slope(*(field.copy() for field in state)),
-        fresh=Slope(*(np.empty_like(field) for field in state)),
-        log_weight=np.zeros((2, m)),
-        start=start,
-        beta=beta,
-        eps=eps,
-        end=np.zeros(m, dtype=np.intp),
-        alive=np.ones(m, dtype=np.bool_),
-        diverged=np.zeros(m, dtype=np.bool_),
-        leaves=np.zeros(m, dtype=np.intp),
-        acceptance=np.zeros(m),
-    )
+        fresh=Slope(*(np.empty_like(field) for field in state)), log_weight=np.zeros((2, m)),
+        start=start, beta=beta, eps=eps, end=np.zeros(m, dtype=np.intp),
+        alive=np.ones(m, dtype=np.bool_), diverged=np.zeros(m, dtype=np.bool_),
+        leaves=np.zeros(m, dtype=np.intp), acceptance=np.zeros(m),
+    )  # fmt: skip
 
 
 @jit
