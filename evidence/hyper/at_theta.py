@@ -144,10 +144,10 @@ def wide_weights(
     """Of so many draws of EP's Gaussian, relative to its log Z, ``wider`` in all directions: that
     costs a tenth of what draws are worth, and their weights have a light tail. (Of eleven formulas
     the Pareto shape falls from .2 to .9 to at most .4.)"""
-    path = make_path(reference)
-    frame = path.coordinates("base")
-    z = rng.standard_normal((n, frame.root.size))
     with numerics():
+        path = make_path(reference)
+        frame = path.coordinates("base")
+        z = rng.standard_normal((n, frame.root.size))
         tilt = path.tilt(frame.to_latent(wider * z * frame.root))
     squares = np.einsum("mi,mi->m", z, z)
     return Weights(tilt + 0.5 * (1.0 - wider**2) * squares + z.shape[1] * np.log(wider))
@@ -157,15 +157,17 @@ def draws_plainly(
     reference: GaussianReference | BlockReference, n: int = 1024, worth: float = 0.7,
     shape: float = 0.5, large: int = 64, data: int = 2048,
 ) -> bool:  # fmt: skip
-    """Whether ``n`` such draws are ``worth`` that part of their number, with a Pareto ``shape`` at
-    most: of few latent values, no more than are ``large``, and ``data`` guided ones, in steps, are
-    hardly better, and take 18 seconds to compile."""
+    """Whether ``n`` draws of :func:`wide_weights` are ``worth`` that part of their number, and
+    their Pareto shape is below ``shape``. Guided draws, in steps, would be hardly better there,
+    and take 18 seconds to compile. Not asked of more latent values than are ``large``, nor of more
+    ``data``."""
     model = reference.model
     small = is_stepped(model) and model.n <= large and model.y.size <= data
-    if not (small and model.likelihood.log_concave and isinstance(reference, GaussianReference)):
-        return False
-    weights = wide_weights(reference, n, np.random.default_rng(0))
-    return bool(weights.ess > worth and weights.shape < shape)
+    if small and model.likelihood.log_concave and isinstance(reference, GaussianReference):
+        with suppress(NoEvidence):
+            weights = wide_weights(reference, n, np.random.default_rng(0))
+            return bool(weights.ess > worth and weights.shape < shape)
+    return False
 
 
 def guided_estimate(
@@ -290,9 +292,8 @@ class GuidedEvidence:
         free: Indices,
     ) -> GuidedEvidence:  # fmt: skip
         """Begun from EP at the best hyperparameters found."""
-        centre, root = best.model.hyperparameters.theta[free], np.eye(len(free))
-        plain, sites = draws_plainly(best), (best.sites,)
-        return cls(model, free, 0, centre[None], sites, root, plain)
+        at, root = best.model.hyperparameters.theta[None, free], np.eye(len(free))
+        return cls(model, free, 0, at, (best.sites,), root, draws_plainly(best))
 
     @property
     def fewest(self) -> int:
