@@ -25,8 +25,9 @@ def find_modes(model: DensityModel, climbs: int = NORMAL.climbs) -> tuple[Mode, 
     points = starts(model, np.random.default_rng(0), climbs)
     if model.sampler is None:  # nobody said how far modes may lie, or data contradict a prior
         far = 3.0 * points if model.prior is None else wide(model, points)
-        points = np.concatenate([points, far])
-    return further_modes(model, (), points)
+        points = np.stack([points, far], axis=1).reshape(-1, model.n)
+    found = further_modes(model, (), points[:climbs])  # where so many are in vain all are
+    return further_modes(model, found, points[climbs:]) if found else ()
 
 
 def wide(model: DensityModel, points: Array, times: float = 4.0) -> Array:
