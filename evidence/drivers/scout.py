@@ -54,8 +54,9 @@ def explore(
     of them, each after new modes were found.
 
     Where the prior does not reach the posterior in a reasonable number of steps, or time is up,
-    it is left out of the mixture and there is no report. Neither is there one of a model that is
-    drawn in steps, whose prior is a component only where its own draws will do.
+    it is left out of the mixture and there is no report. Neither is there one of a density, whose
+    mixture comes from a search, nor of a model that is drawn in steps, whose prior is a component
+    only where its own draws will do.
     """
     extend = family(mixture.model).extend
     if extend is None or mixture.components[-1].name != "prior" or is_stepped(mixture.model):

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ..approximations.density.blend import Blended
+from ..approximations.density.blend import Blended, placed
 from ..approximations.density.fitted import Found, drawn_from, look
 from ..approximations.density.modes import costly, laplace_of
 from ..approximations.density.policy import FRUGAL, NORMAL, Policy, policy_of
 from ..approximations.density.reference import Scouted
 from ..approximations.density.search import Search
+from ..approximations.density.staged import Staged
 from ..approximations.mixture import Mixture
 from ..execution.clock import Stopped
 from ..execution.meter import Allowance, Meter
@@ -33,7 +34,7 @@ from .base import SURE, Outcome, Problem
 from .blended import over_blend
 from .doubts import Doubt
 from .referee import Referee
-from .staged import over_stages
+from .staged import over_stages, stages_for
 
 LONGER = 80_000  # evaluations of which a search at normal effort is affordable: of a function of
 # one point it takes 30,000 to 60,000
@@ -46,6 +47,8 @@ class DensityReferee(Referee):
     allowed: Meter | Allowance
     """Evaluations that may be made."""
     searched: Search | None = None
+    staged: Staged | None = None
+    """Draws in two stages that reach where walks of the search had ended."""
 
     @property
     def resolution(self) -> float:  # type: ignore[override]
@@ -124,10 +127,19 @@ class DensityReferee(Referee):
 
     def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Found:
         problem = self.problem
-        words = (search_seed(problem.seed), policy, allowed, problem.clock)
+        words = (search_seed(problem.seed), policy, allowed, problem.clock, self._reached)
         found = look(problem.model, modes, *words)
         self.searched = found.search
         return found
+
+    def _reached(self, search: Search) -> bool:
+        """Whether draws in two stages reach where walks of a search ended."""
+        z, _, log_w = search.posterior()
+        if self.left and search.model.vectorized and not search.unlooked:
+            seen = placed(search.model, z), log_w
+            self.staged = stages_for(self.problem, search.blended(), seen)
+            self.problem.progress.phase("search", "eval")
+        return self.staged is not None
 
     def _allowed(self, used: float = 0.8, in_batches: int = 2**21) -> Meter | Allowance:
         """Evaluations that may be made: those that the part ``used`` of the seconds that are left
@@ -157,9 +169,11 @@ class DensityReferee(Referee):
         blended, its = isinstance(base, Blended), self.searched
         unsure = isinstance(base, Mixture) or (blended and base.scouted is not None)
         sought = blended and problem.model.vectorized and not (its is None or its.unlooked)
-        asked = (unsure or sought) and method == "auto"
-        if asked and (staged := over_stages(problem, base)) is not None:
-            return staged
+        staged = self.staged
+        if staged is None and (unsure or sought) and method == "auto":
+            staged = stages_for(problem, base)
+        if staged is not None:
+            return over_stages(problem, staged)
         if isinstance(base, Blended):
             screened = 0 if its is None or self.effort == "frugal" else its.cloud.screened
             return over_blend(problem, base, self._affordable(), screened)
@@ -189,24 +203,20 @@ class DensityReferee(Referee):
 
     def best(self) -> tuple[str, float, float] | None:
         """A look that was finished, or draws of the prior, rather than Laplace's number."""
-        found, laplace = self.seen, super().best()
+        found, its = self.seen, self.searched
         if found is not None and math.isfinite(found.se):
             return "a look from the prior", found.logz, found.se
-        its = self.searched
         if its is not None and math.isfinite((rough := its.cloud.estimate()).se):
             return f"{rough.n} draws, weighted", rough.logz, math.hypot(its.policy.rough, rough.se)
-        return laplace
+        return super().best()
 
 
 def hide(share: float, outcome: Outcome) -> None:
     """A warning, and an error bar as wide, where climbs from anywhere end in modes unknown."""
     more = -math.log1p(-share)
-    outcome.warn(
-        "modes-missed",
-        f"about {100 * share:.2g} % of the last climbs ended in modes that nobody knew, however "
-        f"many were found: log Z may be {more:.2g} nats higher or more; the error bar is as wide "
-        "as that",
-    )
+    text = f"about {100 * share:.2g} % of the last climbs ended in modes that nobody knew: log Z "
+    text += f"may be {more:.2g} nats higher or more; the error bar is as wide as that"
+    outcome.warn("modes-missed", text)
     outcome.doubts.append(Doubt(more, least=True))
 
 

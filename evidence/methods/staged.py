@@ -46,29 +46,33 @@ def try_stages(problem: Problem, plan: Plan, name: str, per_move: int = 4) -> St
     return _fitted(problem, seen.x, climb, name)
 
 
-def over_stages(
-    problem: Problem, mixture: Mixture | Blended, least: float = 0.01, looks: int = 1024,
-    bulk: float = 32.0, particles: int = 128,
-) -> Outcome | None:  # fmt: skip
+def stages_for(
+    problem: Problem, mixture: Mixture | Blended, seen: tuple[Array, Array] | None = None,
+    least: float = 0.01, looks: int = 1024, bulk: float = 32.0, particles: int = 128,
+) -> Staged | None:  # fmt: skip
     """The same instead of a mixture's components or draws, which it needs no scout for; None
-    where there is no such proposal, or none to rely on, or where a mixture that its search has
-    confirmed reaches all that it does but for ``least`` of the posterior. Its bulk is seen by
-    ``particles`` resampled from ``looks`` draws of the mixture, of more than ``bulk`` effective
-    ones."""
+    where there is no such proposal, or none to rely on, or where a mixture whose search left
+    nothing open reaches all that it does but for ``least`` of the posterior. Its bulk is seen by
+    ``particles`` resampled from points and log weights ``seen``, or ``looks`` draws of the
+    mixture, of more than ``bulk`` effective ones."""
     if mixture.blend is None or problem.annealed:
         return None
+    problem = replace(problem, reference=mixture)
     rng = np.random.default_rng(problem.child(31))
-    x, log_w = mixture.blend.weighted(rng, looks)
+    x, log_w = mixture.blend.weighted(rng, looks) if seen is None else seen
     weights = Weights(log_w)
-    if not float(weights.ess) * looks > bulk:
+    if not float(weights.ess) * len(x) > bulk:
         return None
     x = x[rng.permutation(systematic(weights.relative, rng, particles))]
-    confirmed = isinstance(mixture, Blended) and mixture.scouted is None
-    staged = _fitted(problem, x, 0, "mixture", 1 if confirmed else None)
+    closed = isinstance(mixture, Blended) and mixture.scouted is None
+    staged = _fitted(problem, x, 0, "mixture", 1 if closed else None)
     if staged is None or not reliable(staged):
         return None
-    if confirmed and _beyond(mixture.blend, staged, rng) < least:
-        return None
+    return None if closed and _beyond(mixture.blend, staged, rng) < least else staged
+
+
+def over_stages(problem: Problem, staged: Staged) -> Outcome:
+    """Islands of such draws, and what they are worth in words."""
     outcome = run_stages(problem, staged)
     outcome.notes.insert(0, f"auto: {describe(staged)}")
     return outcome

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..approximations.density.fitted import extend_mixture as extend_mixture_of_densities
 from ..approximations.density.fitted import fit_density, fit_gaussian
 from ..approximations.density.modes import fit_density_laplace
 from ..approximations.density.reference import DensityReference, density_prior_reference
@@ -160,7 +159,6 @@ _FAMILIES: dict[type[DataModel] | type[DensityModel], Family] = {
         lambda model: "splitting" if model.has_gradient else "elliptical",
         {"fitted": "laplace", "gaussian": "laplace"},
         ("fitted", "gaussian"),
-        extend=extend_mixture_of_densities,
         referee="density",
         counted=True,
     ),

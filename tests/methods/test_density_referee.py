@@ -150,7 +150,8 @@ def test_slow_batches_are_not_timed_by_the_hundred():
 def test_even_weights_are_asked_for_necks_too(monkeypatch):
     """They say nothing of a neck that none of the draws came to."""
     told = Outcome("importance", 7.0, 0.01)
-    monkeypatch.setattr("evidence.methods.density.over_stages", lambda problem, base: told)
+    monkeypatch.setattr("evidence.methods.density.stages_for", lambda problem, base: 1)
+    monkeypatch.setattr("evidence.methods.density.over_stages", lambda problem, staged: told)
     prior = ev.GaussianPrior(np.zeros(2), np.eye(2))
     model = ev.DensityModel(
         lambda x: -0.5 * np.sum(x**2, axis=1), dim=2, prior=prior, vectorized=True

@@ -30,7 +30,8 @@ from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
 from ...numerics.arrays import Array, Indices
 from .blend import Blend, placed
-from .verdict import Rough, rough
+from .policy import NORMAL
+from .verdict import Rough, judged, rough
 
 
 @dataclass
@@ -163,9 +164,11 @@ class Cloud:
         return resolution(self.screened)
 
     def estimate(self) -> Rough:
-        """log Z by draws of the prior and of proposals fixed before them."""
+        """log Z by draws of the prior and of proposals fixed before them; a standard error only of
+        weights that have one. (Of a walk of 20 steps 32,768 draws were 44 nats off at ± .3.)"""
         parts = self.log_l[: self.screened], *([np.concatenate(self.own)] if self.own else [])
-        return min(map(rough, parts), key=lambda one: one.se)
+        told = [rough(part) for part in parts if judged(part).shape < NORMAL.sound]
+        return min(told, key=lambda one: one.se, default=Rough(0, -np.inf, np.inf))
 
 
 def resolution(n: int) -> float:

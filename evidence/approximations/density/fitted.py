@@ -23,12 +23,12 @@ from ...models.density.scales import learn
 from ...numerics.arrays import Array
 from ..mixture import Mixture
 from .blend import Blend, Blended, placed, shares_of, unexplained
-from .fit import fit_one, judge
+from .fit import fit_one
 from .modes import find_modes, not_numbers, starts
 from .policy import NORMAL, Policy
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
 from .search import Search
-from .verdict import moments, usable
+from .verdict import usable
 
 
 def fit_density(
@@ -117,6 +117,7 @@ def drawn_from(found: Found, wider: float = 1.5) -> Blended | None:
 def look(
     model: DensityModel, modes: tuple[Mode, ...] | None, seed: int, policy: Policy,
     allowed: Meter | Allowance | None = None, clock: Clock | None = None,
+    elsewhere: Callable[[Search], bool] = lambda search: False,
     asked: tuple[int, int] = (256, 16), used: float = 0.85, hurried: float = 0.4,
 ) -> Found:  # fmt: skip
     """A search from the modes, or from none (None), for the part ``used`` of the evaluations
@@ -128,6 +129,7 @@ def look(
     whole = allowed or Meter()
     own = Allowance(whole, used * whole.left)
     search = Search(model, np.random.default_rng([seed, 1]), policy, own, modes)
+    search.elsewhere = elsewhere
     if model.n > policy.scouted:
         return Found(None, modes or (), doubts)
     if model.prior is None and modes is not None and not any(usable(m.cov) for m in modes):
@@ -254,22 +256,6 @@ def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> 
     beyond = float(np.exp(log_w) @ unexplained(few.log_own(z), log_p, level))
     mixture.lost = search.lost + beyond, float(np.sqrt(search.lost / policy.walks(model)[0]))
     return mixture
-
-
-def extend_mixture(mixture: Mixture, points: Array) -> Mixture:
-    """With a component for points where the others have no mass; itself where that fails."""
-    references = [replace(component, share=None) for component in mixture.components]
-    mean, cov = moments(points, np.full(len(points), 1.0 / len(points)), float(len(points)))
-    if not usable(cov) or len(references) > NORMAL.gaussians:
-        return mixture
-    new = DensityReference("fitted", mixture.model, mean, cov, 0.0)
-    verdict = judge(new, np.random.default_rng(len(references)))
-    if not verdict.share > 0.0:
-        return mixture
-    new = replace(new, logz=verdict.logz, scouted=references[0].scouted)
-    weight = mixture.weights[:-1].sum() / len(references)
-    weights = np.concatenate([mixture.weights[:-1], [weight], mixture.weights[-1:]])
-    return Mixture([*references[:-1], new, references[-1]], weights, mixture.warnings)
 
 
 def _funnelled(search: Search, z: Array, w: Array, volumes: float = 7.0) -> tuple[Message, ...]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from ...execution.clock import check_interrupt
 from ...numerics.arrays import Array
 from ...statistics.resampling import systematic
 from .cloud import Cloud
@@ -51,14 +50,7 @@ def scan(
     return further[best[np.argsort(-value[best], kind="stable")][:most]]
 
 
-def _at_values(
-    cloud: Cloud, points: Array, at: int, values: Array, together: int = 2**12
-) -> Array:  # fmt: skip
-    """log p of points once they have been given these values, -inf where it is not a number; of so
-    many at a time."""
+def _at_values(cloud: Cloud, points: Array, at: int, values: Array) -> Array:
+    """log p of points once they have been given these values, -inf where it is not a number."""
     points[:, at] = values
-    parts = []
-    for first in range(0, len(points), together):
-        check_interrupt()
-        parts.append(cloud.log_p(points[first : first + together]))
-    return np.concatenate(parts)
+    return cloud.log_p(points)

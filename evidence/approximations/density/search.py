@@ -68,6 +68,8 @@ class Search:
     """Whether evaluations or time ended it."""
     hurried: Callable[[], bool] = lambda: False
     """Whether weights are to be tested as they are: time is scarce."""
+    elsewhere: Callable[[Search], bool] = lambda search: False
+    """Whether draws of another kind reach where walks ended: asked once, before more rounds."""
     shares: list[float] = field(default_factory=list)
     surprises: list[tuple[int, int]] = field(default_factory=list)
     """Fresh climbs that ended out of reach, where some did, and all of them,"""
@@ -128,7 +130,8 @@ class Search:
         return self
 
     def _screen(self) -> None:
-        n = int(min(self.policy.screen(self.model), max(self.allowed.left / 8, 32)))
+        most = self.policy.screen(self.model, isinstance(self.model, Rebased))
+        n = int(min(most, max(self.allowed.left / 8, 32)))
         with phase("scout"):
             if self.model.prior is not None:
                 self.cloud.screen(self.rng, n)
@@ -239,7 +242,7 @@ class Search:
                 self._move()
                 if self._stalled or (k + 1) % policy.late == 0:
                     self._climb()
-            elif not self._climb() and self._walk():
+            elif not self._climb() and (self._walk() or self._reached()):
                 if policy.judged:
                     self._round(policy.judged)
                 if not self.good:
@@ -250,6 +253,11 @@ class Search:
                     return
         if self.policy.last:
             self._last()
+
+    def _reached(self) -> bool:
+        """Whether what walks came to is left to draws of another kind."""
+        asked, self.elsewhere = self.elsewhere, lambda search: False
+        return asked(self)
 
     def _last(self, times: int = 2) -> None:
         """What rounds made no more even may be met by many draws: modes too many to be named. As

@@ -57,7 +57,7 @@ def rough(log_w: Array) -> Rough:
 def judged(log_w: Array) -> Verdict:
     """What log weights of draws say of the density that they were drawn from."""
     n, finite = log_w.size, log_w[np.isfinite(log_w)]
-    if finite.size < n // 100:
+    if finite.size < max(n // 100, 1):
         return Verdict(np.inf, 0.0, -np.inf)
     total = float(logsumexp(finite))
     shape, share = pareto_shape(np.sort(finite), n), effective(finite) / n

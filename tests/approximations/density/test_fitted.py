@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import evidence as ev
-from evidence.approximations.density.fitted import extend_mixture, fit_density
+from evidence.approximations.density.fitted import fit_density
 from evidence.approximations.density.policy import EFFORTS, NORMAL
 from evidence.approximations.density.reference import DensityReference, density_prior_reference
 from evidence.approximations.mixture import Mixture
@@ -153,16 +153,6 @@ def test_gradients_have_the_share():
     np.testing.assert_allclose(
         path.tilt_and_gradient(y)[1], central(path.tilt, y), rtol=1e-4, atol=1e-5
     )
-
-
-def test_points_beyond_make_a_component():
-    one = model("hidden")
-    first = DensityReference("fitted", one, np.zeros(3), np.eye(3), float(parts("hidden")[0]))
-    mixture = Mixture([first, density_prior_reference(one)], np.array([1.0, 0.01]))
-    points = 6.0 + 0.3 * np.random.default_rng(0).standard_normal((200, 3))
-    extended = extend_mixture(mixture, points)
-    assert len(extended.components) == 3
-    assert extended.logz == pytest.approx(logsumexp(parts("hidden")), abs=0.05)
 
 
 def test_one_clean_gaussian_is_one_reference():

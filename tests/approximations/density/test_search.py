@@ -871,3 +871,44 @@ def test_a_climb_ends_where_it_meets_the_gaussian_of_a_known_mode():
     np.testing.assert_allclose(core.x, 0.4, atol=1e-3)
     assert climb(model, np.full(3, 0.39), (broad, core)) is None
     assert climb(model, far, (core,)).x == pytest.approx(broad.x, abs=1e-3)
+
+
+def test_what_stands_in_for_a_prior_is_screened_by_few_draws():
+    """A mode as wide as those known has 5⁻ᵈ of it: half a million draws took half of the time."""
+    model = ev.DensityModel(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2, vectorized=True)
+    search = Search(model, np.random.default_rng(0), modes=find_modes(model)).run()
+    assert search.confirmed
+    assert search.cloud.screened == NORMAL.screened_in_smooth
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_what_walks_came_to_may_be_left_to_other_draws(elsewhere, monkeypatch):
+    """They are offered it once; where they take it no round follows."""
+    prior, asked = ev.GaussianPrior(np.zeros(2)), []
+
+    def asks(search):
+        asked.append(len(search.shares))
+        return elsewhere
+
+    model = ev.DensityModel(
+        lambda x: -0.5 * np.sum(x**2, axis=1), dim=2, prior=prior, vectorized=True
+    )
+    search = Search(model, np.random.default_rng(0), elsewhere=asks)
+    monkeypatch.setattr(Search, "_walk", lambda self, last=False: False)
+    monkeypatch.setattr(Search, "_last", lambda self: None)
+    search.run()
+    assert asked == [1]
+    assert search.confirmed == elsewhere
+    assert (len(search.shares) == 2) == elsewhere
+
+
+def test_weights_without_a_variance_have_no_standard_error():
+    """Draws of what stood in for a prior: 44 nats off at ± .3."""
+    prior = ev.GaussianPrior(np.zeros(2))
+    cloud = Cloud(ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, prior=prior))
+    cloud.screened = 32768
+    cloud.log_l = 1.2 * np.random.default_rng(3).standard_exponential(32768)
+    assert rough(cloud.log_l).se < 0.5
+    assert cloud.estimate().se == np.inf
+    cloud.log_l = 0.3 * cloud.log_l
+    assert cloud.estimate().se < 0.05
