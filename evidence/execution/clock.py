@@ -53,6 +53,11 @@ class Clock:
     def expired(self) -> bool:
         return self.max_seconds is not None and self.elapsed() > self.max_seconds
 
+    def part(self, part: float) -> Clock:
+        """One for a part of what remains."""
+        left = self.remaining()
+        return Clock(None if left is None else part * left)
+
     def stop(self, flops: float = 0.0) -> bool:
         """What a long task asks between two steps; of the next one, whether it would end late."""
         over = self.interrupted.is_set() or self.expired() or self.meter.spent()

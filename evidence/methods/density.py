@@ -84,8 +84,8 @@ class DensityReferee(Referee):
 
     def _search(self, left: bool) -> Any:
         problem, allowed = self.problem, self.allowed
-        policy = policy_of(self.effort)
-        if left and (allowed.left < LONGER or self.effort == "frugal") and self._sought:
+        policy, sought = policy_of(self.effort), problem.model.n <= NORMAL.scouted
+        if left and (allowed.left < LONGER or self.effort == "frugal") and sought:
             found = self._look(None, FRUGAL, allowed)
             its = found.search
             if its is not None and (its.confirmed or self._over(its)):
@@ -98,7 +98,7 @@ class DensityReferee(Referee):
         if self.wanted not in _SEARCHED:
             self.report()
             return fit_reference(problem.model, self.wanted, self.fits)
-        if costly(problem.model) and self._sought:
+        if costly(problem.model) and sought:
             found = self._look(None, policy, allowed)
             self.fits = {"laplace": laplace_of(problem.model, found.modes)}
         else:
@@ -114,11 +114,6 @@ class DensityReferee(Referee):
             problem.model, self.wanted, self.fits, seed=seed, policy=policy, found=found
         )
 
-    @property
-    def _sought(self) -> bool:
-        """Whether the dimension allows a search."""
-        return self.problem.model.n <= NORMAL.scouted
-
     def _over(self, search: Search) -> bool:
         """Whether draws of what was found, where they say anything, are all that evaluations, or
         time, are left for."""
@@ -126,9 +121,8 @@ class DensityReferee(Referee):
         return over and math.isfinite(search.sight.se)
 
     def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Found:
-        problem = self.problem
-        words = (search_seed(problem.seed), policy, allowed, problem.clock, self._reached)
-        found = look(problem.model, modes, *words)
+        words = (policy, allowed, self.problem.clock, self._reached)
+        found = look(self.problem.model, modes, search_seed(self.problem.seed), *words)
         self.searched = found.search
         return found
 
@@ -169,7 +163,7 @@ class DensityReferee(Referee):
         blended, its = isinstance(base, Blended), self.searched
         unsure = isinstance(base, Mixture) or (blended and base.scouted is not None)
         sought = blended and problem.model.vectorized and not (its is None or its.unlooked)
-        staged = self.staged
+        staged = self.staged if its is not None and its.confirmed else None
         if staged is None and (unsure or sought) and method == "auto":
             staged = stages_for(problem, base)
         if staged is not None:
@@ -203,12 +197,14 @@ class DensityReferee(Referee):
 
     def best(self) -> tuple[str, float, float] | None:
         """A look that was finished, or draws of the prior, rather than Laplace's number."""
-        found, its = self.seen, self.searched
+        found, its, laplace = self.seen, self.searched, super().best()
         if found is not None and math.isfinite(found.se):
             return "a look from the prior", found.logz, found.se
-        if its is not None and math.isfinite((rough := its.cloud.estimate()).se):
-            return f"{rough.n} draws, weighted", rough.logz, math.hypot(its.policy.rough, rough.se)
-        return super().best()
+        if its is not None and math.isfinite((rough := its.cloud.estimate()).logz):
+            se = math.hypot(its.policy.rough, rough.se) if rough.se < math.inf else math.nan
+            if laplace is None or not math.isnan(se):
+                return f"{rough.n} draws, weighted", rough.logz, se
+        return laplace
 
 
 def hide(share: float, outcome: Outcome) -> None:

@@ -132,7 +132,7 @@ class Referee:
 
     def approximate(self, outcome: Outcome) -> None:
         """The best approximation, for a call whose time was up before it had an answer."""
-        clock, fits = self.problem.clock, self.fits
+        clock = self.problem.clock
         if clock.meter.spent() and math.isnan(outcome.logz_se):
             text = f"max_evaluations={clock.meter.most} were used up before there was an estimate"
             outcome.unsay("out-of-evaluations")
@@ -143,13 +143,11 @@ class Referee:
         best = self.best()
         if best is None or (math.isnan(best[2]) and not math.isnan(outcome.logz)):
             return
-        name, outcome.logz, se = best
+        name, outcome.logz, outcome.logz_se = best
         outcome.unsay(*_OVER)
         what = f"nothing was finished within {clock.limits}: log Z is that of {name}"
-        if name in fits:
+        if math.isnan(outcome.logz_se):
             what += ", an approximation without an error bar"
-        else:
-            outcome.logz_se = se
         outcome.warnings.insert(0, Message("approximation-only", what))
 
     def best(self) -> tuple[str, float, float] | None:

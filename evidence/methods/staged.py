@@ -20,7 +20,7 @@ from ..approximations.density.staged import TRIAL, Staged, fit_staged
 from ..approximations.mixture import Mixture
 from ..drivers.plan import Plan
 from ..drivers.weighted import Proposed, run_weighted
-from ..execution.clock import Clock, also
+from ..execution.clock import also
 from ..execution.job import Job
 from ..execution.meter import phase
 from ..numerics.arrays import Array
@@ -132,8 +132,7 @@ def _fitted(
     if left is not None and cost * _seconds_each(problem, x, done) > part * left:
         return None
     problem.progress.phase("stages")
-    over = Clock(None if left is None else part * left).expired
-    with phase("pilot"), also(over), np.errstate(all="ignore"):
+    with phase("pilot"), also(clock.part(part).expired), np.errstate(all="ignore"):
         staged = problem.in_time(fit_staged, model, x, _seed(problem))
     if staged is None or not (staged.unseen or getattr(problem.reference, "several", False)):
         return staged

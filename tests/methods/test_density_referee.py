@@ -233,3 +233,18 @@ def test_slow_batches_have_an_answer_in_time():
     model = ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
     result = ev.log_evidence(model, max_seconds=2.0, random_seed=0, progressbar=False)
     assert abs(result.logz + np.log(9.0)) < 4.0 * result.logz_se < 0.2
+
+
+def test_draws_without_an_error_bar_are_better_than_nothing(monkeypatch):
+    """Of a walk of 20 steps, which has no mode to speak of, 32,768 draws were all there was."""
+    model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
+    referee = object.__new__(DensityReferee)
+    referee.problem, referee.fits = SimpleNamespace(reference=None), {}
+    referee.searched = Search(model, np.random.default_rng(0))
+    log_l = 1.2 * np.random.default_rng(3).standard_exponential(4096)
+    referee.searched.cloud.log_l, referee.searched.cloud.screened = log_l, log_l.size
+    name, logz, se = referee.best()
+    assert (name, np.isnan(se)) == ("4096 draws, weighted", True)
+    assert logz == pytest.approx(np.log(np.mean(np.exp(log_l))))
+    referee.fits["laplace"] = SimpleNamespace(logz=0.0, converged=True)
+    assert referee.best()[0] == "laplace"

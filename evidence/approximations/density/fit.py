@@ -210,7 +210,6 @@ def _choose_tails(
     """The tails whose weights have the lightest tail of their own, or are the most even."""
     tried = []
     for h in policy.tails:
-        check_interrupt()
         candidate = replace(q, tails=h)
         tried.append((candidate, judge(candidate, rng)))
         if h == 0.0 and tried[0][1].shape < 0.0 and tried[0][1].share > 0.5:

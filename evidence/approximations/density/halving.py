@@ -18,6 +18,7 @@ Astronomical Society 525 (2023) 3181 (proposals that are learnt).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -30,10 +31,13 @@ from .cloud import Cloud
 from .policy import Policy
 
 
-def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy, most: float = 0.0) -> float:
-    """Add draws to a cloud, ``most`` or, of 0, as many as the policy says, up to where next to
-    nothing of Z is left; the logarithm of the part of Z that may be above where that ended, -inf
-    if it did not end too early.
+def halve(
+    cloud: Cloud, rng: np.random.Generator, policy: Policy, most: float = 0.0,
+    over: Callable[[], bool] = lambda: False,
+) -> float:  # fmt: skip
+    """Add draws to a cloud, ``most`` or, of 0, as many as the policy says, and until time for it
+    is ``over``, up to where next to nothing of Z is left; the logarithm of the part of Z that may
+    be above where that ended, -inf if it did not end too early.
 
     Examples
     --------
@@ -58,7 +62,7 @@ def halve(cloud: Cloud, rng: np.random.Generator, policy: Policy, most: float = 
         ahead = cloud.ahead
         if ahead < np.log(policy.left) + np.logaddexp(log_z, ahead) or flat:
             return -np.inf
-        if cloud.log_l.size + n > most:
+        if cloud.log_l.size + n > most or over():
             return ahead
         points = cloud.z[above], cloud.log_prior(cloud.z[above]), log_w
         blend = learnt(blend, model, points, log_x, rng, coarse)

@@ -163,10 +163,8 @@ class Policy:
         return count * (self.in_batches if model.vectorized else 1)
 
     def screen(self, model: DensityModel, stands_in: bool = False) -> int:
-        if not model.vectorized:
-            return self.screened
-        few = model.smooth or stands_in
-        return self.screened_in_smooth if few else self.screened_in_batches
+        many = self.screened_in_smooth if stands_in or model.smooth else self.screened_in_batches
+        return many if model.vectorized else self.screened
 
     def budget(self, model: DensityModel) -> int:
         return self.halved_in_batches if model.vectorized else self.halved

@@ -68,6 +68,8 @@ class Search:
     """Whether evaluations or time ended it."""
     hurried: Callable[[], bool] = lambda: False
     """Whether weights are to be tested as they are: time is scarce."""
+    halved: Callable[[], bool] = lambda: False
+    """Whether halving has had its part of the time."""
     elsewhere: Callable[[Search], bool] = lambda search: False
     """Whether draws of another kind reach where walks ended: asked once, before more rounds."""
     shares: list[float] = field(default_factory=list)
@@ -209,7 +211,7 @@ class Search:
             return
         most = min(most or policy.sought, self.allowed.left * policy.part)
         with phase("scout"):
-            self.missing = halve(self.cloud, self.rng, policy, max(most, 1.0))
+            self.missing = halve(self.cloud, self.rng, policy, max(most, 1.0), self.halved)
             if self._parting:
                 most = min(policy.looked * policy.screen(self.model), self.allowed.left / 8)
                 self.cloud.look(self.rng, int(most))
@@ -243,6 +245,8 @@ class Search:
                 if self._stalled or (k + 1) % policy.late == 0:
                     self._climb()
             elif not self._climb() and (self._walk() or self._reached()):
+                if self.confirmed:
+                    return
                 if policy.judged:
                     self._round(policy.judged)
                 if not self.good:
@@ -255,9 +259,10 @@ class Search:
             self._last()
 
     def _reached(self) -> bool:
-        """Whether what walks came to is left to draws of another kind."""
+        """Whether what walks came to is left to draws of another kind, and nothing else is."""
         asked, self.elsewhere = self.elsewhere, lambda search: False
-        return asked(self)
+        self.confirmed = asked(self) and not self._surprised()
+        return self.confirmed
 
     def _last(self, times: int = 2) -> None:
         """What rounds made no more even may be met by many draws: modes too many to be named. As

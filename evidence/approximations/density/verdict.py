@@ -40,8 +40,9 @@ class Rough(NamedTuple):
     se: float
 
 
-def rough(log_w: Array) -> Rough:
-    """The logarithm of the mean weight, by the delta method.
+def rough(log_w: Array, sound: float | None = None) -> Rough:
+    """The logarithm of the mean weight, by the delta method; of weights whose Pareto shape is not
+    ``sound``, where that is asked, without a standard error.
 
     >>> round(rough(np.log([1.0, 1.0, 2.0, 4.0])).logz, 3)
     0.693
@@ -50,7 +51,8 @@ def rough(log_w: Array) -> Rough:
     if n == 0 or not np.isfinite(log_w).any():
         return Rough(n, -np.inf, np.inf)
     worth = effective(log_w)
-    se = np.sqrt(max(1.0 / worth - 1.0 / n, 0.0)) if worth > FEWEST else np.inf
+    told = worth > FEWEST and (sound is None or judged(log_w).shape < sound)
+    se = np.sqrt(max(1.0 / worth - 1.0 / n, 0.0)) if told else np.inf
     return Rough(n, float(logsumexp(log_w) - np.log(n)), float(se))
 
 
@@ -59,9 +61,8 @@ def judged(log_w: Array) -> Verdict:
     n, finite = log_w.size, log_w[np.isfinite(log_w)]
     if finite.size < max(n // 100, 1):
         return Verdict(np.inf, 0.0, -np.inf)
-    total = float(logsumexp(finite))
     shape, share = pareto_shape(np.sort(finite), n), effective(finite) / n
-    return Verdict(shape, share, total - np.log(n), float(finite.max()))
+    return Verdict(shape, share, float(logsumexp(finite)) - np.log(n), float(finite.max()))
 
 
 def usable(cov: Array) -> bool:
