@@ -893,7 +893,8 @@ def test_what_walks_came_to_may_be_left_to_other_draws(elsewhere, monkeypatch):
     model = ev.DensityModel(
         lambda x: -0.5 * np.sum(x**2, axis=1), dim=2, prior=prior, vectorized=True
     )
-    search = Search(model, np.random.default_rng(0), elsewhere=asks)
+    few = replace(NORMAL, screened_in_batches=2**12)
+    search = Search(model, np.random.default_rng(0), few, elsewhere=asks)
     monkeypatch.setattr(Search, "_walk", lambda self, last=False: False)
     monkeypatch.setattr(Search, "_last", lambda self: None)
     search.run()
