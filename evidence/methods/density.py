@@ -70,11 +70,12 @@ class DensityReferee(Referee):
     def find(self, method: str) -> Any:
         problem, clock = self.problem, self.problem.clock
         problem.progress.phase("search", "eval")
-        self.allowed = self._allowed()  # by calls, not by what a checkpoint has of them
+        # what is allowed are calls: what a checkpoint has of them costs nothing
+        self.automatic, self.allowed = method == "auto" and self.left, self._allowed()
         batches = SharedBatches(clock, problem.executor, problem.checkpoint, problem.progress)
         try:
             with evaluating(batches):
-                found = self._search(method == "auto" and self.left)
+                found = self._search()
         finally:
             batches.save()
         # a search that time cut short leads elsewhere, and so do pieces that follow from it
@@ -82,8 +83,8 @@ class DensityReferee(Referee):
             problem.checkpoint = problem.checkpoint.part(f"from {found.logz:.8g}")
         return found
 
-    def _search(self, left: bool) -> Any:
-        problem, allowed = self.problem, self.allowed
+    def _search(self) -> Any:
+        problem, allowed, left = self.problem, self.allowed, self.automatic
         policy, sought = policy_of(self.effort), problem.model.n <= NORMAL.scouted
         if left and (allowed.left < LONGER or self.effort == "frugal") and sought:
             found = self._look(None, FRUGAL, allowed)
@@ -129,7 +130,7 @@ class DensityReferee(Referee):
     def _reached(self, search: Search) -> bool:
         """Whether draws in two stages reach where walks of a search ended."""
         z, _, log_w = search.posterior()
-        if self.left and search.model.vectorized and not search.unlooked:
+        if self.automatic and search.model.vectorized and not search.unlooked:
             seen = placed(search.model, z), log_w
             self.staged = stages_for(self.problem, search.blended(), seen)
             self.problem.progress.phase("search", "eval")

@@ -248,3 +248,15 @@ def test_draws_without_an_error_bar_are_better_than_nothing(monkeypatch):
     assert logz == pytest.approx(np.log(np.mean(np.exp(log_l))))
     referee.fits["laplace"] = SimpleNamespace(logz=0.0, converged=True)
     assert referee.best()[0] == "laplace"
+
+
+@pytest.mark.parametrize("method", ["auto", "smc"])
+def test_a_method_that_was_asked_for_is_not_replaced_by_stages(method, monkeypatch):
+    told = Outcome("importance", 7.0, 0.01)
+    monkeypatch.setattr(Search, "_walk", lambda self, last=False: False)
+    monkeypatch.setattr("evidence.methods.density.stages_for", lambda *words: 1)
+    monkeypatch.setattr("evidence.methods.density.over_stages", lambda problem, staged: told)
+    model = ev.DensityModel(lambda x: -0.5 * np.sum(x**2, axis=1), dim=2, vectorized=True)
+    result = ev.log_evidence(model, method=method, random_seed=0, progressbar=False)
+    assert (result.logz == 7.0) == (method == "auto")
+    assert method == "auto" or result.method == method

@@ -118,13 +118,13 @@ def look(
     model: DensityModel, modes: tuple[Mode, ...] | None, seed: int, policy: Policy,
     allowed: Meter | Allowance | None = None, clock: Clock | None = None,
     elsewhere: Callable[[Search], bool] = lambda search: False, asked: tuple[int, int] = (256, 16),
-    used: float = 0.85, hurried: float = 0.4, halved: float = 0.5,
+    used: float = 0.85, hurried: float = 0.4, halved: float = 0.6,
 ) -> Found:  # fmt: skip
     """A search from the modes, or from none (None), for the part ``used`` of the evaluations
-    allowed and of the time that is left, ``hurried`` from a part of that time on; halving ends
-    when the part ``halved`` is over (of walks of ten and twelve steps it took all of 40 seconds,
-    and nothing was left to draw), and a wider search takes a part of what is left then. NaN is
-    looked for at so many points as are ``asked``, frugally at fewer."""
+    allowed and of the time that is left, ``hurried`` from a part of that time on; a
+    wider one takes a part of what is left then. Of both halving takes the part ``halved`` at most
+    (of walks of ten and twelve steps it took all of 40 seconds, and nothing was left to draw). NaN
+    is looked for at so many points as are ``asked``, frugally at fewer."""
     points = starts(model, np.random.default_rng([seed, 2]), asked[not policy.budget(model)])
     doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
     whole, clock = allowed or Meter(), clock or Clock()
@@ -137,11 +137,10 @@ def look(
         base = _one(model, modes, False, policy) or density_prior_reference(model)
         search.stand_in(GaussianPrior(base.mean, policy.reach**2 * base.cov))
     search.hurried = _limit(search, own, clock, hurried)
-    search.halved = clock.part(halved).expired
-    with also(_limit(search, own, clock, used)):
-        search.run()
-    with also(_limit(search, own, clock, policy.part)):
-        search.run_wider()
+    for part, run in ((used, search.run), (policy.part, search.run_wider)):
+        search.halved = clock.part(halved * part).expired
+        with also(_limit(search, own, clock, part)):
+            run()
     return Found(search, search.modes or (), doubts)
 
 
