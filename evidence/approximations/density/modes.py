@@ -199,13 +199,15 @@ def _fall_by_differences(model: DensityModel, x: Array) -> tuple[float, Array]:
 
 def _descend(
     model: DensityModel, fall: Callable[[Array], Any], start: Array, gaussians: _Gaussians,
-    steps: int = 150,
+    steps: tuple[int, int, int] = (150, 200, 10),
 ) -> tuple[Array, float]:  # fmt: skip
-    """A minimum of ``fall``, and that; with a Hessian by Newton's steps, plain ones and in a trust
-    region. It ends, as :class:`_Known`, where one of the Gaussians explains what is there.
+    """A minimum of ``fall``, and that; with a Hessian by Newton's steps while these go uphill. It
+    ends, as :class:`_Known`, where one of the Gaussians explains what is there.
 
-    In the model's units, from the start; without a gradient in so many ``steps`` of d + 1 or more
-    evaluations each.
+    In the model's units, from the start; in so many ``steps`` of d + 1 or more evaluations each,
+    or in the second number, and the third for each dimension, with a gradient: of 400 climbs that
+    came to a mode in up to 18 dimensions one took 176, all others 65 at most, where those within a
+    shell in eight took 660 each, and ended nowhere.
     """
     units, seen = model.units, tuple[Any, ...]()
 
@@ -224,40 +226,13 @@ def _descend(
         if here and gaussians.explain(start + units * z, -value, -slope):
             raise _Known
 
-    def bend(z: Array) -> Array:
-        H = -model.hessian((start + units * z)[None])[0]
-        return units[:, None] * H * units if np.isfinite(H).all() else np.eye(z.size)
-
     zero = np.zeros_like(start)
-    if not (model.has_gradient and model.has_hessian):
-        most = {} if model.has_gradient else {"maxiter": steps}
-        found = minimize(scaled, zero, jac=True, method="BFGS", options=most, callback=look)
-    else:
+    if model.has_gradient and model.has_hessian:
         scaled(zero)  # what is known needs no Hessian
         start = _polish(model, start)[0]
-        found = _trust_region(scaled, bend, zero)
+    most = {"maxiter": steps[1] + steps[2] * zero.size if model.has_gradient else steps[0]}
+    found = minimize(scaled, zero, jac=True, method="BFGS", options=most, callback=look)
     return start + units * found.x, float(found.fun)
-
-
-def _trust_region(
-    fall: Callable[[Array], Any], bend: Callable[[Array], Array], start: Array, steps: int = 200
-) -> Any:
-    """SciPy's nearly exact trust region, or BFGS where that is left without a step.
-
-    It looks for a shift λ that makes the Hessian H definite, between -min H_ii and Gershgorin's
-    bound, to which the gradient over the radius is added. Where one coordinate's curvature is so
-    negative that everything else is lost in rounding beside it, both are the same number, H + λI
-    is singular however often it is tried, and SciPy's ``solve`` (1.17; older ones may not end)
-    returns a step that was never assigned: an UnboundLocalError. Where numbers overflow on the way
-    it raises a ValueError about "infs or NaNs"; one of the user's function is not ours to hide.
-    """
-    options = {"maxiter": steps, "initial_trust_radius": 1.0, "max_trust_radius": 1e4}
-    try:
-        return minimize(fall, start, jac=True, hess=bend, method="trust-exact", options=options)
-    except (UnboundLocalError, ValueError) as error:
-        if isinstance(error, ValueError) and "infs or NaNs" not in str(error):
-            raise
-        return minimize(fall, start, jac=True, method="BFGS")
 
 
 def _polish(model: DensityModel, x: Array, steps: int = 20) -> tuple[Array, Array | None]:

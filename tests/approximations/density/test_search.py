@@ -14,7 +14,7 @@ from evidence.approximations.density.blend import Blend, at_modes, learnt, place
 from evidence.approximations.density.cloud import Cloud, resolution
 from evidence.approximations.density.fitted import Found, drawn_from, sighted
 from evidence.approximations.density.halving import halve
-from evidence.approximations.density.modes import _trust_region, climb, find_modes, peaks
+from evidence.approximations.density.modes import climb, find_modes, peaks
 from evidence.approximations.density.policy import FRUGAL, NORMAL
 from evidence.approximations.density.reference import Mode, Scouted
 from evidence.approximations.density.search import Search
@@ -608,23 +608,6 @@ def test_modes_of_a_density_without_a_prior_are_looked_for_around_those_found():
     assert search._rebase()
     u = np.sort([mode.x[0] - 20.0 for mode in search.modes])
     assert u == pytest.approx([-u[1], u[1]], abs=1e-3)
-
-
-def test_a_climb_whose_curvature_overflows_goes_on_without_it():
-    """SciPy's trust region refuses a Hessian that is not finite."""
-
-    def fall(x):
-        return float(x @ x), 2.0 * x
-
-    with np.errstate(all="ignore"):  # as climbs are made
-        end = _trust_region(fall, lambda x: np.full((2, 2), np.inf), np.array([3.0, -1.0]))
-    np.testing.assert_allclose(end.x, 0.0, atol=1e-6)
-
-    def wrong(x):
-        raise ValueError("of the user's Hessian")
-
-    with pytest.raises(ValueError, match="user's"):
-        _trust_region(fall, wrong, np.ones(2))
 
 
 @pytest.mark.parametrize("draws", [1, 5])
