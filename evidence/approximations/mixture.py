@@ -113,7 +113,7 @@ class Mixture:
 
     name = "mixture"
     lost = 0.0, 0.0
-    blend: Any = None
+    blended: Any = None
     """What draws of all components at once come from, where there is such a thing."""
 
     def __init__(

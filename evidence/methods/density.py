@@ -46,6 +46,8 @@ class DensityReferee(Referee):
 
     allowed: Meter | Allowance
     """Evaluations that may be made."""
+    automatic: bool
+    """Whether how to integrate is left to us, if not from what."""
     searched: Search | None = None
     staged: Staged | None = None
     """Draws in two stages that reach where walks of the search had ended."""
@@ -58,8 +60,7 @@ class DensityReferee(Referee):
     @property
     def left(self) -> bool:
         """Whether the user leaves everything to us."""
-        p = self.problem
-        return p.free and not p.annealed and p.n_particles is None
+        return self.automatic and self.problem.free
 
     @property
     def seen(self) -> Scouted | None:
@@ -71,7 +72,8 @@ class DensityReferee(Referee):
         problem, clock = self.problem, self.problem.clock
         problem.progress.phase("search", "eval")
         # what is allowed are calls: what a checkpoint has of them costs nothing
-        self.automatic, self.allowed = method == "auto" and self.left, self._allowed()
+        self.allowed = self._allowed()
+        self.automatic = method == "auto" and not problem.annealed and problem.n_particles is None
         batches = SharedBatches(clock, problem.executor, problem.checkpoint, problem.progress)
         try:
             with evaluating(batches):
@@ -84,7 +86,7 @@ class DensityReferee(Referee):
         return found
 
     def _search(self) -> Any:
-        problem, allowed, left = self.problem, self.allowed, self.automatic
+        problem, allowed, left = self.problem, self.allowed, self.left
         policy, sought = policy_of(self.effort), problem.model.n <= NORMAL.scouted
         if left and (allowed.left < LONGER or self.effort == "frugal") and sought:
             found = self._look(None, FRUGAL, allowed)
@@ -98,7 +100,9 @@ class DensityReferee(Referee):
             policy = policy_of("normal") if self.effort == "frugal" else policy
         if self.wanted not in _SEARCHED:
             self.report()
-            return fit_reference(problem.model, self.wanted, self.fits)
+            given = fit_reference(problem.model, self.wanted, self.fits)
+            whole = getattr(given, "blended", None)
+            return whole if self.automatic and whole is not None and whole.converged else given
         if costly(problem.model) and sought:
             found = self._look(None, policy, allowed)
             self.fits = {"laplace": laplace_of(problem.model, found.modes)}
@@ -130,7 +134,7 @@ class DensityReferee(Referee):
     def _reached(self, search: Search) -> bool:
         """Whether draws in two stages reach where walks of a search ended."""
         z, _, log_w = search.posterior()
-        if self.automatic and search.model.vectorized and not search.unlooked:
+        if self.left and search.model.vectorized and not search.unlooked:
             seen = placed(search.model, z), log_w
             self.staged = stages_for(self.problem, search.blended(), seen)
             self.problem.progress.phase("search", "eval")

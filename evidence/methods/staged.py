@@ -55,11 +55,12 @@ def stages_for(
     nothing open reaches all that it does but for ``least`` of the posterior. Its bulk is seen by
     ``particles`` resampled from points and log weights ``seen``, or ``looks`` draws of the
     mixture, of more than ``bulk`` effective ones."""
-    if mixture.blend is None or problem.annealed:
+    drawn = mixture if isinstance(mixture, Blended) else mixture.blended
+    if drawn is None or problem.annealed:
         return None
     problem = replace(problem, reference=mixture)
     rng = np.random.default_rng(problem.child(31))
-    x, log_w = mixture.blend.weighted(rng, looks) if seen is None else seen
+    x, log_w = drawn.blend.weighted(rng, looks) if seen is None else seen
     weights = Weights(log_w)
     if not float(weights.ess) * len(x) > bulk:
         return None
@@ -68,7 +69,7 @@ def stages_for(
     staged = _fitted(problem, x, 0, "mixture", 1 if closed else None)
     if staged is None or not reliable(staged):
         return None
-    return None if closed and _beyond(mixture.blend, staged, rng) < least else staged
+    return None if closed and _beyond(drawn.blend, staged, rng) < least else staged
 
 
 def over_stages(problem: Problem, staged: Staged) -> Outcome:

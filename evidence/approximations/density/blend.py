@@ -181,8 +181,9 @@ class Blended:
     """What a search saw that ended before it had reached the top."""
     modes: Array = field(default_factory=lambda: np.zeros((0, 0)))
     """Those that count, in coordinates in which the prior is N(0, I)."""
+    converged: bool = True
+    """Whether draws that were judged were even enough."""
     name = "mixture"
-    converged = True
 
     def mode_of(self, x: Array) -> Array:
         """Which mode the Gaussians that claim each of some points are nearest to."""

@@ -75,6 +75,8 @@ def fit_density(
     whole: DensityReference | Mixture = best
     if found.search is not None and found.search.cloud.kept.size:
         whole = _settled(best, found.search, mixed=not single or len(found.search.counting()) > 1)
+        if isinstance(whole, Mixture):
+            whole.blended = drawn_from(found)
     whole.seconds = time.perf_counter() - started
     whole.warnings = (*whole.warnings, *found.doubts)
     return whole
@@ -248,7 +250,6 @@ def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> 
     own_prior = model.prior is not None  # else what took its place
     rest = DensityReference("prior" if own_prior else "wide", model, prior.mean, prior.cov, 0.0)
     mixture = Mixture([*parts, rest], np.append(weights, policy.reserve * weights.sum()))
-    mixture.blend = blend
     few = replace(blend, weights=own, means=blend.means[first], covs=blend.covs[first])
     level = max(search.verdict.top, search.verdict.logz)
     beyond = float(np.exp(log_w) @ unexplained(few.log_own(z), log_p, level))

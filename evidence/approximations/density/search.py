@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -93,9 +93,8 @@ class Search:
         self.cut = True
         with suppress(Stopped):
             self._screen()
-            late = self.modes is None and costly(self.model) and self.policy.budget(self.model) > 0
-            early = self.modes is None and not late
-            self.modes = self.modes or ()
+            late = costly(self.model) and not self.unlooked
+            early, self.modes = self.modes is None and not late, self.modes or ()
             if self.model.guesses is not None:
                 self.modes = further_modes(self.model, self.modes, self._guess(self.model.guesses))
             for at, values in self.model.scanned:
@@ -113,7 +112,7 @@ class Search:
     def _look(self, late: bool) -> None:
         """Levels, climbs and rounds."""
         self._halve()
-        if (late or not self.modes) and self.policy.budget(self.model):
+        if late or not (self.modes or self.unlooked):
             self._climb()
             self._climb_from_afar()
         if self._begin():
@@ -223,9 +222,8 @@ class Search:
         if own := self.counting():
             weights = np.exp([0.5 * (m.logz - own[0].logz) for m in own])
             known = self.blend
-            modal = at_modes(self.model, weights, own, self.policy, known.chart if known else None)
-            half = 0.5 * modal.weights
-            self.blend = known.with_more(half, modal.means, modal.covs) if known else modal
+            new = at_modes(self.model, weights, own, self.policy, known.chart if known else None)
+            self.blend = known.with_more(0.5 * new.weights, new.means, new.covs) if known else new
         return self.blend is not None
 
     def _rounds(self) -> None:
@@ -452,11 +450,10 @@ class Search:
         assert self.blend is not None
         n, new = self.policy.tests, list[Mode]()
         n = max(n, self.policy.scaled(self.model, len(self.counting()))) if n else 0
+        least = self.verdict.logz - self.policy.counts
         for z in self._afar(n):
             found = climb(self.model, self._placed(z), (*(self.modes or ()), *new))
-            if found is None or not found.logz > self.verdict.logz - self.policy.counts:
-                continue
-            if usable(found.cov) and self._out_of_reach(found):
+            if found and found.logz > least and usable(found.cov) and self._out_of_reach(found):
                 new.append(found)
         if new:
             self.surprises.append((len(new), n))
@@ -614,8 +611,8 @@ class Search:
         sure = self.confirmed and not blind
         lost = max(self.policy.caution * self.lost, 0.0 if sure else self.policy.rough)
         modes = self._parts() if len(self.counting()) > 1 else np.zeros((0, self.model.n))
-        logz = self.verdict.logz
-        return Blended(self.model, self.blend, self.verdict, logz, lost, warnings, modes=modes)
+        its = Blended(self.model, self.blend, self.verdict, self.verdict.logz, lost, warnings)
+        return replace(its, modes=modes, converged=self.confirmed)
 
     def _parts(self) -> Array:
         """Modes that count, whitened; of those that an angle's cut has parted one."""
