@@ -288,7 +288,7 @@ class LikelihoodOfAll:
 
     def __call__(self, rows: Array) -> Array:
         z, values = rows[:, : self.n], self.parts.values(rows[:, self.n :])
-        x = self.parts.coloured(values, z)
+        x = self.parts.coloured(self.parts.roots(values), z)
         own = dict(zip(self.names, values[:, self.parts.n_kernel :].T, strict=True))
         with np.errstate(all="ignore"):
             eta = x @ self.design.T + self.middle

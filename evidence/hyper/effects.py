@@ -57,9 +57,10 @@ class EffectsIntegrated:
         z[0, self.common] = row[: self.n]
         own = dict(zip(self.names, values[0, self.parts.n_kernel :].tolist(), strict=True))
         with np.errstate(all="ignore"):
-            x = self.parts.coloured(values, z)[0, self.common]
+            roots = self.parts.roots(values)
+            x = self.parts.coloured(roots, z)[0, self.common]
             eta = self.design @ x + self.model.prior.mean
-            slope = self.slope * self.parts.roots(values)[self.term][0, 0, 0]
+            slope = self.slope * roots[self.term][0, 0, 0]
             total = self._integrals(self.model.likelihood.changed(own), eta, slope).sum()
         return float(total) if np.isfinite(total) else -np.inf
 

@@ -39,18 +39,13 @@ class Parts(NamedTuple):
         own = np.split(values[:, : self.n_kernel], ends[:-1], axis=1)
         return [part.roots(v) for part, v in zip(self.precisions, own, strict=True)]  # type: ignore[misc]
 
-    def coloured(self, values: Array, z: Array) -> Array:
+    def coloured(self, roots: list[Array], z: Array) -> Array:
         """Roots times rows of standard normal values."""
         ends = np.cumsum([part.n for part in self.precisions])
-        pairs = zip(self.roots(values), np.split(z, ends[:-1], axis=1), strict=True)
-        return np.hstack(
-            [
-                np.einsum("bij,bgj->bgi", root, own.reshape(len(z), -1, root.shape[1])).reshape(
-                    own.shape
-                )
-                for root, own in pairs
-            ]
-        )
+        each = np.split(z, ends[:-1], axis=1)
+        grouped = (own.reshape(len(z), -1, r.shape[1]) for r, own in zip(roots, each, strict=True))
+        parts = [np.einsum("bij,bgj->bgi", r, g) for r, g in zip(roots, grouped, strict=True)]
+        return np.hstack([part.reshape(len(z), -1) for part in parts])
 
     @property
     def counts(self) -> Indices:
