@@ -67,7 +67,7 @@ def fit_density(
     >>> fit.name, fit.tails > 0.0, bool(abs(fit.logz - 1.5 * np.log(2.0)) < 0.1)
     ('fitted', True, True)
     """
-    started = time.perf_counter()
+    started, own = time.perf_counter(), found is None
     if found is None:
         modes = find_modes(model) if laplace is None else laplace.modes
         found = look(model, modes, seed, policy)
@@ -76,7 +76,7 @@ def fit_density(
     if found.search is not None and found.search.cloud.kept.size:
         whole = _settled(best, found.search, mixed=not single or len(found.search.counting()) > 1)
         if isinstance(whole, Mixture):
-            whole.blended = drawn_from(found)
+            whole.blended = drawn_from(found) if own else found.search.blended()
     whole.seconds = time.perf_counter() - started
     whole.warnings = (*whole.warnings, *found.doubts)
     return whole

@@ -111,7 +111,7 @@ def test_all_modes_are_found():
 
 
 def test_curvature_beside_which_everything_else_is_lost():
-    """A ripple too fine to matter, with a Hessian of its own: SciPy's trust region has no step."""
+    """A ripple too fine to matter, with a Hessian of its own, which leads nowhere."""
     k = 1e20
 
     def hessian(x):
