@@ -13,11 +13,20 @@ from scipy.special import logsumexp
 
 import evidence as ev
 from evidence.approximations.density.fitted import fit_density
-from evidence.approximations.density.modes import find_modes, fit_density_laplace, negative_hessian
+from evidence.approximations.density.modes import (
+    _descend,
+    _fall,
+    _Gaussians,
+    find_modes,
+    fit_density_laplace,
+    negative_hessian,
+    starts,
+)
 from evidence.approximations.density.policy import EFFORTS, NORMAL
 from evidence.approximations.density.reference import DensityReference, density_prior_reference
 from evidence.models.density.checking import central
 from evidence.paths.density import DensityPath
+from scripts.catalogue import random_density
 
 COV = np.array([[1.0, 0.5], [0.5, 2.0]])
 P = np.linalg.inv(COV)
@@ -234,3 +243,17 @@ def test_identity_tells_references_apart():
     a, b, c = given(case), given(case, 0.2), density_prior_reference(logistic().model)
     assert not all(np.array_equal(x, y) for x, y in zip(a.identity(), b.identity(), strict=True))
     assert len(c.identity()) == 3
+
+
+def test_a_climb_within_a_shell_ends():
+    """It took 660 steps, as did each of 20 others, and came to no mode: there was no answer."""
+    model = random_density(1114).model
+    start = starts(model, np.random.default_rng(0), 16)[0]
+    calls = []
+
+    def fall(x):
+        calls.append(x)
+        return _fall(model, x)
+
+    _descend(model, fall, start, _Gaussians((), model.n))
+    assert 250 < len(calls) < 450
