@@ -41,6 +41,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -96,22 +97,36 @@ def modules(package: Path) -> dict[str, Path]:
     return found
 
 
+@cache
+def parsed(file: Path) -> tuple[ast.Module, tuple[ast.AST, ...]]:
+    """The tree of a file, and all nodes of it."""
+    tree = ast.parse(file.read_text())
+    return tree, tuple(ast.walk(tree))
+
+
+@cache
+def imported(file: Path) -> list[ast.AST]:
+    """Import statements, but those for type checkers."""
+    nodes = parsed(file)[1]
+    hidden = {
+        id(inner)
+        for node in nodes
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    some = (node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+    return [node for node in some if id(node) not in hidden]
+
+
 def imports(
     name: str, file: Path, known: dict[str, Path], only: set[int] | None = None
 ) -> Iterator[str]:
     """Modules of the package that a module imports, not only for type checkers; by ``only`` the
     statements with these ids."""
-    tree = ast.parse(file.read_text())
-    hidden = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for statement in node.body
-        for inner in ast.walk(statement)
-    }
     folder = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
-    for node in ast.walk(tree):
-        if node in hidden or (only is not None and id(node) not in only):
+    for node in imported(file):
+        if only is not None and id(node) not in only:
             continue
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -175,16 +190,15 @@ def depths(graph: dict[str, set[str]]) -> dict[str, int]:
 
 def lines(file: Path) -> int:
     """Lines of code: neither blank, nor comment, nor docstring."""
-    text = file.read_text()
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     quoted: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in parsed(file)[1]:
         if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
             first = node.body[0]
             quoted.update(range(first.lineno, (first.end_lineno or 0) + 1))
     return sum(
         bool(line.strip()) and not line.lstrip().startswith("#") and number not in quoted
-        for number, line in enumerate(text.splitlines(), 1)
+        for number, line in enumerate(file.read_text().splitlines(), 1)
     )
 
 
@@ -205,9 +219,9 @@ def long_functions(package: Path) -> list[str]:
     """Those above 60 lines of code."""
     found = []
     for name, file in modules(package).items():
-        text = file.read_text()
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef) and code_lines(node, text.splitlines()) > _LONG:
+        text = file.read_text().splitlines()
+        for node in parsed(file)[1]:
+            if isinstance(node, ast.FunctionDef) and code_lines(node, text) > _LONG:
                 found.append(f"{name}.{node.name}")
     return found
 
@@ -215,7 +229,7 @@ def long_functions(package: Path) -> list[str]:
 def numbers(file: Path) -> int:
     """Names that a module gives to numbers, and to tuples, lists and tables of some."""
     found = 0
-    for statement in ast.parse(file.read_text()).body:
+    for statement in parsed(file)[0].body:
         if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
             kinds = {
                 type(n.value) for n in ast.walk(statement.value) if isinstance(n, ast.Constant)
@@ -237,8 +251,7 @@ def loops(package: Path) -> int:
     known = modules(package)
     graph: dict[str, set[str]] = {}
     for name, file in known.items():
-        tree = ast.parse(file.read_text())
-        tops = {id(node) for node in tree.body}
+        tops = {id(node) for node in parsed(file)[0].body}
         graph[name] = set(imports(name, file, known, tops)) & set(known) - {name, ""}
     return len(circles(graph))
 
