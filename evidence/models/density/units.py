@@ -84,7 +84,8 @@ def place(
         tried[:, :, i] += own[i] * steps
         with np.errstate(all="ignore"):
             value = log_prob(tried.reshape(-1, x.size)).reshape(tried.shape[:2])
-        best = np.nan_to_num(value, nan=-np.inf).argmax(axis=1)
+        value = np.where(value < np.inf, value, -np.inf)  # what overflows leads nowhere
+        best = value.argmax(axis=1)
         rows, at = tried[np.arange(points), best], value[np.arange(points), best]
-    top = rows[np.nan_to_num(at, nan=-np.inf).argmax()]
+    top = rows[at.argmax()]
     return top, units(log_prob, top)

@@ -7,7 +7,7 @@ import pytest
 
 import evidence as ev
 from evidence.approximations.density.modes import find_modes, negative_hessian, starts
-from evidence.models.density.units import units
+from evidence.models.density.units import place, units
 
 SD = np.array([1e-4, 0.03, 1.0, 50.0, 1e4])
 
@@ -30,6 +30,18 @@ def test_units_beside_a_wall_and_of_what_is_flat():
     assert found[0] == pytest.approx(7.0, rel=1e-3)
     assert 0.001 < found[1] < 0.01
     assert found[2] == 1.0
+
+
+def test_what_overflows_leads_nowhere():
+    """Of a survival likelihood whose shape overflowed, all starts lay where it was +inf."""
+
+    def overflowing(x):
+        y = x / 1e-4
+        return np.where(y[:, 0] > 1e6, np.inf, -0.5 * np.sum((y - 3.0) ** 2, axis=1))
+
+    top, unit = place(overflowing, np.zeros(2))
+    assert np.isfinite(overflowing(top[None])).all()
+    np.testing.assert_allclose(unit, 1e-4, rtol=0.01)
 
 
 @pytest.mark.parametrize(
