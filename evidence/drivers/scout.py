@@ -55,14 +55,14 @@ def explore(
 
     Where the prior does not reach the posterior in a reasonable number of steps, or time is up,
     it is left out of the mixture and there is no report. Neither is there one of a density, whose
-    mixture comes from a search, nor of a model that is drawn in steps, whose prior is a component
-    only where its own draws will do.
+    mixture comes from a search, nor of a model that is drawn in steps: there draws of the prior
+    say what its share is, and a :func:`scout` only where they cannot be guided.
     """
     extend = family(mixture.model).extend
     if extend is None or mixture.components[-1].name != "prior" or is_stepped(mixture.model):
         return mixture, None
     for _ in range(rounds):
-        scouted = _climb(mixture, rng, stop)
+        scouted = scout(mixture, rng, stop)
         if scouted is None:
             return mixture.without_last(), None
         if scouted.logz - mixture.logz < STRANGE:
@@ -74,7 +74,7 @@ def explore(
     return mixture, scouted
 
 
-def _climb(
+def scout(
     mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool], cess: float = 0.3,
     mixing: float = 0.6, max_moves: int = 4, most: int = 256, fewest: int = 64,
     memory: int = 2**16, steep: int = 24,

@@ -132,6 +132,12 @@ def _in_steps(problem: Problem) -> Outcome:
         notes.append(f"draws in steps have weights of variance {trial.variance:.3g}: too uneven")
     except CannotGuide as error:
         notes.append(str(error))
+    wide = problem if several or problem.reference.share is None else with_ease(problem)
+    if wide is not problem:  # a component: others see what lies beyond its reach
+        verdict = judge_importance(wide, problem.aim)
+        notes.append(verdict.reason)
+        if verdict.draws <= MOST:
+            return _with_notes(_drawn(wide, verdict.draws, fair_share(problem)), notes)
     problem = replace(problem, checkpoint=problem.checkpoint.part("annealed"))
     if not several and problem.reference.share is None and problem.reference.name != "prior":
         # no scout looks for mass that EP does not have, where models are drawn in steps

@@ -18,7 +18,7 @@ from scipy.special import logsumexp, softmax
 
 from .. import moves
 from ..approximations.mixture import Mixture
-from ..drivers.scout import STRANGE, Scouted, explore, unexplained
+from ..drivers.scout import STRANGE, Scouted, explore, scout, unexplained
 from ..execution.clock import Stopped
 from ..execution.meter import phase
 from ..models.density.model import DensityModel
@@ -55,6 +55,9 @@ def over_components(
             None,
         )
     drawn = _drawn(problem, mixture, scouted)
+    unseen = scouted is drawn is None and is_stepped(problem.model)
+    if unseen and mixture.components[-1].name == "prior":
+        scouted = problem.in_time(scout, mixture, rng, problem.clock.stop)
     outside = max((view.logz for view in (scouted, drawn) if view is not None), default=math.inf)
     if len(mixture.components) == 2 and outside - mixture.logz < math.log(little):
         return method(replace(problem, reference=replace(mixture.components[0], share=None)))
@@ -63,8 +66,7 @@ def over_components(
     expected = np.array([c.logz for c in components])
     if components[-1].name == "prior":  # which may have as much as all others
         expected[-1] = logsumexp(expected[:-1])
-    expected = np.exp(expected - logsumexp(expected))
-    parts = []
+    expected, parts = np.exp(expected - logsumexp(expected)), list[Outcome]()
     for c, component in enumerate(components):
         problem.progress.phase(f"component {c + 1} of {len(components)}")
         part = _alone(problem, component, c)

@@ -43,7 +43,7 @@ def wide_start(
     They do where ``draws`` of it find a v of ``least`` or more (at 2 weights have no variance),
     if those of the wider one are worth more than the part ``worth`` of what these are.
     """
-    if not _ours(problem):
+    if not (_ours(problem) and isinstance(problem.model, GPModel)):
         return problem
     model, q = problem.model, problem.reference
     if not model.likelihood.log_concave:
@@ -77,7 +77,8 @@ def with_ease(problem: Problem) -> Problem:
 
 def _ours(problem: Problem) -> bool:
     q = problem.reference
-    return problem.free and isinstance(problem.model, GPModel) and q.name == "ep" and q.converged
+    single = isinstance(q, GaussianReference)  # of one predictor
+    return problem.free and single and q.name == "ep" and q.converged
 
 
 def _log_weights(problem: Problem, z: Array) -> Array:
@@ -92,14 +93,13 @@ def eased(q: GaussianReference) -> GaussianReference:
     The variance grows by the factor 1 + 1/√d in each of the d directions of which data speak:
     from q's own density the weights have a relative variance of 15 % for d = 1, 65 % for many.
     """
-    (c, nu, tau), directions = q.sites, np.sum(np.maximum(q.sites.tau, 0.0) * q.var)
+    (c, nu, tau), (mean, var) = q.sites, q.predictors
+    directions = np.sum(np.maximum(tau, 0.0) * var)
     keep = 1.0 / (1.0 + 1.0 / math.sqrt(max(directions, 1.0)))
-    gaussian = q.model.prior.with_sites(nu - (1.0 - keep) * tau * q.mean, keep * tau)
+    gaussian = q.model.prior.with_sites(nu - (1.0 - keep) * tau * mean, keep * tau)
     sites = Sites(keep * c, gaussian.nu, gaussian.tau)
     logz = gaussian.log_normaliser(sites.c)
-    return GaussianReference(
-        "wide ep", q.model, sites, gaussian.mean, gaussian.variances, logz, share=q.share
-    )
+    return GaussianReference("wide ep", q.model, sites, *gaussian.latent, logz, share=q.share)
 
 
 def widened(q: GaussianReference, D: Array, v: Array, push: float = 2.5) -> GaussianReference:

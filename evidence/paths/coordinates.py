@@ -109,7 +109,8 @@ class Coordinates(Frame):
         return (a @ V[0]) * self.root if V else a
 
     def slope(self, gradient: Array) -> Array:
-        return gradient @ self.T
+        with np.errstate(invalid="ignore"):  # of no number there is no slope
+            return gradient @ self.T
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,8 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy import stats
 from scipy.integrate import quad
 from scipy.special import log_ndtr, logsumexp
 
@@ -53,6 +55,26 @@ CASES = [
     ("poisson", 20, 25.0, 0.1),
     ("negative_binomial", 40, 400.0, 1.0),
 ]
+
+
+@pytest.mark.parametrize(
+    ("y", "sd"), [([-2.92], 1e3), ([-4.4, -4.97, -3.25, -4.29, -3.68], 300.0)]
+)
+def test_a_vague_prior_of_a_location_is_no_reason_to_anneal(y, sd):
+    """Draws in steps are none, and the prior's share was annealed to the end: 46 and 69 s."""
+    model = ev.SparseModel(
+        sp.csc_array([[sd**-2.0]]), y, A=np.ones((len(y), 1)),
+        likelihood="student_t(df=3, scale=0.4)",
+    )  # fmt: skip
+    noise, (low, high) = stats.t(3, scale=0.4), (min(y) - 60.0, max(y) + 60.0)
+    x = np.concatenate([np.linspace(-6 * sd, low, 20_001), np.linspace(low, high, 200_001)[1:-1],
+                        np.linspace(high, 6 * sd, 20_001)])  # fmt: skip
+    log_p = noise.logpdf(np.subtract.outer(x, y)).sum(axis=1) + stats.norm(0.0, sd).logpdf(x)
+    truth = np.log(np.trapezoid(np.exp(log_p), x))
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert not result.warnings
+    assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.05
+    assert not any("no scout from the prior" in note for note in result.notes)
 
 
 @pytest.mark.slow
