@@ -16,7 +16,7 @@ class InputError(ValueError):
     >>> import evidence as ev
     >>> ev.GPModel([0.0, 1.0], [1, -1], "RBF(1.0)", likelihood="probt")
     Traceback (most recent call last):
-    evidence.InputError: unknown likelihood 'probt'; did you mean 'probit'? ...
+    evidence.InputError: likelihood: unknown name 'probt'; did you mean 'probit'? ...
     """
 
     def __init__(self, text: object) -> None:

@@ -345,7 +345,8 @@ def seed_sequence(random_seed: int | np.random.Generator | None) -> np.random.Se
     """Seeds from what users call one."""
     if isinstance(random_seed, np.random.Generator):
         return np.random.SeedSequence(random_seed.integers(0, 2**32, size=4).tolist())
-    if random_seed is None or (isinstance(random_seed, numbers.Integral) and random_seed >= 0):
+    whole = isinstance(random_seed, numbers.Integral) and not isinstance(random_seed, bool)
+    if random_seed is None or (whole and random_seed >= 0):
         return np.random.SeedSequence(None if random_seed is None else int(random_seed))
     raise InputError(
         "random_seed must be a non-negative int, a numpy Generator or None, got "

@@ -100,7 +100,6 @@ class Checkpoint:
     ) -> None:  # fmt: skip
         self.path = None if path is None else FilePath(path)
         self.identity = dict(identity)
-        self.resumed = False
         self._unwritten: list[str] = []
         self._kernels = [] if path is None else [kernels()]  # all that computed some of it
         self._arrays: dict[str, NDArray[Any]] = {}
@@ -109,7 +108,6 @@ class Checkpoint:
             meta, self._arrays = files.read(self.path, _FORMAT, _VERSION)
             self._compare(meta["identity"])
             self._kernels += [one for one in meta.get("kernels", []) if one != self._kernels[0]]
-            self.resumed = True
 
     @classmethod
     def seeded(
@@ -193,7 +191,8 @@ class Checkpoint:
             )  # fmt: skip
             self._dirty = False
         except OSError as error:
-            message = f"the checkpoint could not be written, the run goes on without: {error}"
+            text = f"the checkpoint could not be written, the run goes on without: {error}"
+            message = Message("checkpoint-unwritten", text)
             if not self._unwritten:
                 warnings.warn(message, RuntimeWarning, stacklevel=2)
             self._unwritten = [message]

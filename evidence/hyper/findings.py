@@ -40,7 +40,7 @@ def tabulate(
 
 
 def doubts(
-    search: Search, table: pd.DataFrame, reference: GaussianReference, interrupted: bool, *,
+    search: Search, table: pd.DataFrame, reference: GaussianReference, early: str, *,
     fixed_point: float = 1e-4,
 ) -> Iterator[Message]:  # fmt: skip
     """What to be careful about; ``reference`` is EP at the best point, fitted from nothing.
@@ -56,8 +56,8 @@ def doubts(
         side, bound = ("lower", row.lower) if near_lower else ("upper", row.upper)
         remedy = "widen its bounds, give it a prior, or hold it in fixed="
         yield Message("at-bound", f"{name} is at its {side} bound {bound:g}: {remedy}")
-    if interrupted:
-        yield Message("interrupted", "interrupted: this is the best so far")
+    if early:
+        yield Message(early, f"{early}: this is the best so far")
     elif not np.isfinite(table.se[~table.at_bound]).all():
         yield Message(
             "no-curvature",
@@ -67,7 +67,7 @@ def doubts(
         )
     ends = search.ends
     best = max(ends, key=lambda end: -np.inf if np.isnan(end.objective) else end.objective)
-    if not best.converged and not interrupted:
+    if not best.converged and not early:
         yield Message(
             "stopped-early",
             f"the search stopped early ({best.message}) after {best.iterations} iterations: "

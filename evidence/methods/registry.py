@@ -60,8 +60,7 @@ def check_options(method: str, options: dict[str, Any]) -> None:
     for name in options:
         if name not in known:
             has = f"it takes {', '.join(known)}" if known else "it has none of its own"
-            meant = MEANT.get(str(name).lower().replace("_", ""))
-            choices = [*known, meant] if meant else known
+            choices = [*known, *MEANT.values()]  # words of the call, too
             raise TypeError(
                 f"method={method!r} has no option {shown(name)}"
                 f"{suggest(name, choices, MEANT)} ({has})"

@@ -43,6 +43,8 @@ def factorise(K: ArrayLike, name: str, n: int, relative_jitter: float) -> Covari
     copy_triangle(prior, rows)
     info = factor(rows)
     if info != 0:
+        if (low := np.linalg.eigvalsh(prior)[0]) < -1e-6 * np.abs(prior).max():
+            raise CovarianceError(f"{name} is not positive definite: it has eigenvalue {low:.3g}")
         raise CovarianceError(
             f"{name} is not positive definite (Cholesky stopped at row {info} of {n}, "
             f"jitter {jitter:.3g}); pass a larger relative jitter, e.g. jitter=1e-6, "

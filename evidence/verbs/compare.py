@@ -174,6 +174,8 @@ def _check_formulas(given: object) -> dict[str, str]:
     given = [given] if isinstance(given, str) else given
     each = listed("models", given, "formulas")
     formulas = given if isinstance(given, Mapping) else dict(zip(each, each, strict=True))
+    if len(formulas) < len(each):
+        raise InputError("models: a formula is there twice; give names to them, {name: formula}")
     for name, formula in named(formulas).items():
         if not isinstance(formula, str):
             raise InputError(

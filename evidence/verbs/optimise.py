@@ -138,8 +138,8 @@ def optimise(
                 clock.interrupted.set()
             early, reference = True, search.best.reference
     table, history, restarts = tabulate(search, [free.names[i] for i in moving], errors)
-    early = early or clock.interrupted.is_set()
-    warnings = messages([*reference.warnings, *doubts(search, table, reference, early)])
+    code = "interrupted" if clock.interrupted.is_set() else "stopped-early" * early
+    warnings = messages([*reference.warnings, *doubts(search, table, reference, code)])
     return told(Optimum(
         reference.model, reference, table, history, restarts, warnings, clock.elapsed(),
         log_evidence,

@@ -95,8 +95,9 @@ def savage_dickey(
     check_kind("result", result, EvidenceResult)
     point = number("point", point)
     model = getattr(result, "source", None) if model is None else model
+    if model is None:
+        raise InputError("model is needed, this result does not keep its own: pass model=")
     check_kind("model", model, LatentModel, DensityModel)
-    assert model is not None
     if result.model and result.model != model.describe():
         raise InputError(f"model is another one than the result's, {result.model}")
     effect = _of_effect(model, result, name, point)  # type: ignore[arg-type]

@@ -306,6 +306,7 @@ def test_missing_folder_is_a_warning(tmp_path):
     with pytest.warns(RuntimeWarning, match="checkpoint could not be written"):
         result = small(tmp_path / "nowhere" / "run.ckpt")
     assert np.isfinite(result.logz)
+    assert "checkpoint-unwritten" in codes(result.warnings)
 
 
 def chains(checkpoint, **words):

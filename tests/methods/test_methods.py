@@ -58,6 +58,11 @@ def test_same_seed_same_answer(method):
     assert one.logz != other.logz
 
 
+def test_an_option_of_the_call_is_suggested():
+    with pytest.raises(TypeError, match="'n_partcles'; did you mean 'n_particles'"):
+        estimate(small_model("probit", 3), method="smc", n_partcles=10)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_options_of_other_methods_are_refused(method):
     with pytest.raises(TypeError, match=f"method='{method}' has no option 'colour'"):

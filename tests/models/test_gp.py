@@ -41,7 +41,7 @@ BAD = [
     (dict(y=Y, K=K[:3, :3]), "K is 3 x 3 but y has 4"),
     (dict(y=Y, K=with_entry(K, (0, 1), 9.0)), "K is not symmetric"),
     (dict(y=Y, K=with_entry(K, (0, 0), np.nan)), "K contains NaN"),
-    (dict(y=Y, K=-K), "K is not positive definite"),
+    (dict(y=Y, K=-K), "K is not positive definite: it has eigenvalue -"),
     (dict(y=Y, K=np.ones((4, 4))), "K is not positive definite .* jitter 0"),
     (dict(X=np.zeros((4, 1)), y=Y, kernel=RBF(), jitter=0.0), "kernel\\(X\\) is not positive"),
     (dict(y=Y, K=K, jitter=-1.0), "jitter must be"),

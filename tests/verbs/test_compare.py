@@ -142,6 +142,8 @@ def test_programs_are_translated(monkeypatch):
     assert abs(gap) < 4.0 * np.linalg.norm(table.logz_se) < 0.1
     with pytest.raises(ev.InputError, match="must be"):
         ev.compare({"a": (1, 2)}, progressbar=False)
+    with pytest.raises(ev.InputError, match="a formula is there twice"):
+        ev.compare(["y ~ 1", "y ~ 1"], {"y": [1.0, 2.0, 4.0]}, progressbar=False)
 
 
 def test_a_sequence_of_models_gets_names(models):

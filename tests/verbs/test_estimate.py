@@ -234,6 +234,7 @@ BAD = [
     (dict(n_islands=0), "n_islands must be a whole number, at least 1"),
     (dict(random_seed=-1), "random_seed must be a non-negative int"),
     (dict(random_seed="x"), "random_seed must be a non-negative int"),
+    (dict(random_seed=True), "random_seed must be a non-negative int, .* got True"),
 ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from covering import seldom
@@ -142,6 +144,8 @@ def test_bad_input(name, words, message):
     )  # fmt: skip
     with pytest.raises(ev.InputError, match=message):
         ev.savage_dickey(result, name, **words)
+    with pytest.raises(ev.InputError, match=r"model is needed.*pass model="):
+        ev.savage_dickey(replace(result, source=None), name)
 
 
 def test_standardised_effects_are_compared_directly():

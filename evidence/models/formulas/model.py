@@ -709,7 +709,8 @@ def as_frame(data: Any, name: str = "data") -> pd.DataFrame:
     try:
         frame = data.to_pandas() if hasattr(data, "to_pandas") else pd.DataFrame(dict(data))
     except ValueError as error:
-        raise InputError(f"{name}: {error}") from None
+        sizes = {key: len(value) for key, value in dict(data).items() if np.ndim(value)}
+        raise InputError(f"{name}: {error} {shown(sizes)}") from None
     return frame.infer_objects()
 
 

@@ -414,7 +414,7 @@ def _normal(name: str, owner: str, given: Mapping[str, Any]) -> tuple[float, flo
     if mean.shape or not (np.isfinite(mean) and 0.0 < sd < np.inf):
         raise InputError(
             f"priors[{shown(key)}] must have one finite mean and one positive standard "
-            f"deviation, got norm({mean}, {sd})"
+            f"deviation, got norm{prior.args or prior.kwds}"
         )
     return float(mean), float(sd)
 

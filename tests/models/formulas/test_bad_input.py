@@ -62,7 +62,7 @@ def test_formulas(formula, words):
         (None, "data must be a pandas DataFrame or a mapping of columns, got NoneType"),
         (DATA[["y", "x"]].to_numpy(), "data must be"),
         ("table.csv", "data must be"),
-        ({"y": [1.0, 2.0], "x": [1.0]}, "data: "),
+        ({"y": [1.0, 2.0], "x": [1.0]}, "data: .* same length {'y': 2, 'x': 1}"),
         ({"y": 1.0, "x": 2.0}, "data: "),
         ({}, "no column 'y'"),
         ({"y": [], "x": []}, "no row without missing values is left"),
