@@ -28,8 +28,8 @@ def widen(outcome: Outcome, target_se: float | None = None, met: float = 2.0) ->
     added = [doubt.size for doubt in outcome.doubts if not doubt.least]
     least = [doubt.size for doubt in outcome.doubts if doubt.least]
     outcome.logz_se = math.hypot(outcome.logz_se, *added) if added else outcome.logz_se
-    if least:
-        outcome.logz_se = float(np.fmax(outcome.logz_se, max(least)))
+    if least:  # of an approximation without an error bar they say nothing
+        outcome.logz_se = float(np.maximum(outcome.logz_se, max(least)))
     outcome.doubts = []
     if target_se is not None and before <= met * target_se < outcome.logz_se:
         outcome.warn(

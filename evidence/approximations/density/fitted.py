@@ -19,7 +19,6 @@ from ...execution.meter import Allowance, Meter
 from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
-from ...models.density.scales import learn
 from ...numerics.arrays import Array
 from ..mixture import Mixture
 from .blend import Blend, Blended, placed, shares_of, unexplained
@@ -27,7 +26,7 @@ from .fit import fit_one
 from .modes import find_modes, not_numbers, starts
 from .policy import NORMAL, Policy
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
-from .search import Search
+from .search import Search, within_limits
 from .verdict import usable
 
 
@@ -136,8 +135,10 @@ def look(
     if model.n > policy.scouted:
         return Found(None, modes or (), doubts)
     if model.prior is None and modes is not None and not any(usable(m.cov) for m in modes):
-        base = _one(model, modes, False, policy) or density_prior_reference(model)
-        search.stand_in(GaussianPrior(base.mean, policy.reach**2 * base.cov))
+        if (box := within_limits(model, ())) is None:
+            base = _one(model, modes, False, policy) or density_prior_reference(model)
+            box = GaussianPrior(base.mean, policy.reach**2 * base.cov)
+        search.stand_in(box)
     search.hurried = _limit(search, own, clock, hurried)
     for part, run in ((used, search.run), (policy.part, search.run_wider)):
         search.halved = clock.part(halved * part).expired
@@ -189,9 +190,7 @@ def _settled(
     share, shape, folds = search.verdict.share, search.verdict.shape, search.model.chart.folds
     mixed &= best.name != "prior" or len(search.counting()) <= policy.gaussians * folds
     if mixed and search.blend is not None and share > policy.least and shape < policy.sound:
-        mixture = mixture_of(search.blend, search, best.scouted)
-        mixture.warnings = (*mixture.warnings, *_funnelled(search, z, np.exp(log_w)))
-        return mixture
+        return mixture_of(search.blend, search, best.scouted)
     if best.name == "prior":
         return best
     if rest > much and best.model.prior is not None:
@@ -226,9 +225,13 @@ def sighted(search: Search, z: Array, beyond: Array) -> Scouted:
     return Scouted(search.estimate, float(np.hypot(search.policy.rough, search.noise)), -np.inf)
 
 
-def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> Mixture:
+def mixture_of(
+    blend: Blend, search: Search, scouted: Scouted | None = None, floor: float = 0.05,
+    reserve: float = 0.003,
+) -> Mixture:  # fmt: skip
     """A reference made of a blend's Gaussians: those that nearly coincide made one, the smallest
-    left out, weights not far below the largest."""
+    left out, weights at least the part ``floor`` of the largest, and beside them the prior with
+    the part ``reserve`` of all."""
     model = search.model.density if hasattr(search.model, "density") else search.model
     policy, (z, log_p, log_w) = search.policy, search.posterior()
     chart = blend.chart
@@ -246,33 +249,12 @@ def mixture_of(blend: Blend, search: Search, scouted: Scouted | None = None) -> 
         for k, share in zip(first, own, strict=True)
         for mean, cov in chart.everywhere(blend.means[k], blend.covs[k])
     ]  # fmt: skip
-    weights = np.repeat(np.maximum(own, policy.floor * own.max()), chart.folds)
+    weights = np.repeat(np.maximum(own, floor * own.max()), chart.folds)
     own_prior = model.prior is not None  # else what took its place
     rest = DensityReference("prior" if own_prior else "wide", model, prior.mean, prior.cov, 0.0)
-    mixture = Mixture([*parts, rest], np.append(weights, policy.reserve * weights.sum()))
+    mixture = Mixture([*parts, rest], np.append(weights, reserve * weights.sum()))
     few = replace(blend, weights=own, means=blend.means[first], covs=blend.covs[first])
     level = max(search.verdict.top, search.verdict.logz)
     beyond = float(np.exp(log_w) @ unexplained(few.log_own(z), log_p, level))
     mixture.lost = search.lost + beyond, float(np.sqrt(search.lost / policy.walks(model)[0]))
     return mixture
-
-
-def _funnelled(search: Search, z: Array, w: Array, volumes: float = 7.0) -> tuple[Message, ...]:
-    """A warning where the volume that a posterior fills at given parents varies too much: by more
-    nats than these, one sd.
-
-    A Gaussian covers a few nats of it; all Gaussians of a mixture may miss what is narrower yet.
-    """
-    x = placed(search.model, z)
-    if (scales := learn(x, w)) is None:
-        return ()
-    log_volume = scales.log_slope(scales.inverse(x))
-    spread = float(np.sqrt(w @ (log_volume - w @ log_volume) ** 2))
-    if not spread > volumes:
-        return ()
-    text = (
-        f"fitted mixture: some coordinates tell the scale of others over e^{spread:.0f} in volume "
-        "(one sd), as in a funnel: log Z may be too low, as its narrow end is out of reach; "
-        "coordinates without it (x = scale * z) are the remedy"
-    )
-    return (Message("narrow-end", text),)

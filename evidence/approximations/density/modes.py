@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,24 @@ def find_modes(model: DensityModel, climbs: int = NORMAL.climbs) -> tuple[Mode, 
         far = 3.0 * points if model.prior is None else wide(model, points)
         points = np.stack([points, far], axis=1).reshape(-1, model.n)
     found = further_modes(model, (), points[:climbs])  # where so many are in vain all are
-    return further_modes(model, found, points[climbs:]) if found else ()
+    return with_likeliest(model, further_modes(model, found, points[climbs:]) if found else ())
+
+
+def with_likeliest(model: DensityModel, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
+    """And the mode uphill of where the likelihood alone leads from the best one: a narrow peak at
+    a wide one's centre, from which the prior draws the wide one's mode away. (Of a slab with a
+    core of a 300th of its width, and nine tenths of Z, nothing else met the core.)"""
+    if not modes or (prior := model.prior) is None or hasattr(model, "density"):  # a stand-in
+        return modes
+
+    def fall(x: Array) -> tuple[float, Array]:
+        value, slope = _fall(model, x)
+        return value + float(prior.log_prob(x[None])[0]), slope + prior.gradient(x[None])[0]
+
+    with np.errstate(all="ignore"), suppress(InputError):  # which grows without end, say
+        top = _descend(model, fall, modes[0].x, _Gaussians((), model.n))[0]
+        return further_modes(model, modes, top[None]) if np.isfinite(top).all() else modes
+    return modes
 
 
 def wide(model: DensityModel, points: Array, times: float = 4.0) -> Array:

@@ -24,13 +24,11 @@ class Policy:
     """Independent draws of the prior that are judged by what a proposal leaves unexplained at
     them. With n of them in all a region of prior mass 3/n is met with 95 %."""
     screened_in_batches: int = 2**19
-    """The same where the density takes batches: a normal of a third of the width in eight
-    dimensions, with 2e-5 of the prior, was missed by 2¹⁵ and met by 2¹⁸; a mode of four, met
-    uphill of 1e-5 of the prior, by 2¹⁷ and 2¹⁹."""
+    """The same where the density takes batches: a normal of a third of the width in 8 dimensions
+    (2e-5 of the prior) was missed by 2¹⁵ and met by 2¹⁸; a mode uphill of 1e-5 of it by 2¹⁷."""
     screened_in_smooth: int = 2**15
-    """The same where climbs see peaks from afar: over hyperparameters 250 models met all; and of
-    what stands in for a prior, of which modes as wide as those known have 5⁻ᵈ: none of 63 bare
-    densities was wrong; 37 took .6 of their time with sixteen times as many (median)."""
+    """The same where climbs see peaks from afar (over hyperparameters 250 models met all), and of
+    what stands in for a prior: 63 bare densities were right, 37 in .6 of the time (median)."""
     level: tuple[int, int, int] = (80, 200, 2000)
     """Draws of every level of halving and of every round: for each dimension, least, most."""
     live: tuple[int, int] = (12, 60)
@@ -42,14 +40,11 @@ class Policy:
     this is 0."""
     halved_in_batches: int = 120_000
     """The same where the density takes batches."""
-    sought: int = 2**14
-    """The same where nobody asked to halve, and no climb found a mode."""
     left: float = 1e-3
     """Part of Z that may be left above the last level."""
     looked: float = 0.5
-    """Draws of the Gaussians of all levels alike that are evaluated beside those that weigh, for
-    each draw of the prior, where batches are cheap. (A narrow core within a slab in ten dimensions
-    was found by four of eight seeds without them, and by all eight with them.)"""
+    """Draws of all levels' Gaussians that are evaluated beside those that weigh, for each draw of
+    the prior, in batches: a core within a slab was found by 4 of 8 seeds without, by all with."""
     flat: float = 0.1
     """Nats between a level and the highest likelihood, where no peak is left to climb."""
     tolerated: float = 0.05
@@ -66,48 +61,39 @@ class Policy:
     """From peaks among what a proposal leaves unexplained, and as many from where the density
     exceeds it by most."""
     fruitless: tuple[int, int] = (16, 4)
-    """Climbs in a row that find nothing new, and so many of them whenever points have come since:
-    of a planet's evaluations half were climbs that failed again in every round."""
+    """Climbs in a row that find nothing new, and so many of them whenever points have come since
+    (half of a planet's evaluations were climbs that failed again in every round)."""
     tests: int = 8
     """Climbs from fresh draws of the prior that test a proposal, or as many as it has modes."""
     nearly: float = 0.1
-    """Part of them that may end in modes unknown, again and again, before one gives up: of 128
-    modes alike the last were found in six rounds."""
+    """Part of them that may end in modes unknown, again and again, before one gives up."""
     surprises: int = 3
     """Times that such climbs may end out of reach before one gives up."""
-    rare: float = 0.1
-    """Of an equal share of the draws, what a new mode is given at least."""
     rounds: int = 20
-    """Draws of a proposal that move it. A density of 43 modes was sure of itself after fifteen;
-    most take two or three."""
+    """Draws of a proposal that move it: two or three mostly, and fifteen for 43 modes."""
     growth: float = 0.6
     """Of the first round's draws, by how many every round has more than the one before."""
     late: int = 3
     """Every so many rounds uneven weights are a reason to climb from where they are large."""
     stalled: int = 6
-    """Rounds in a row without a more even one, after which weights are as even as they become."""
+    """Rounds in a row without a more even one: weights are as even as they become."""
     judged: int = 2**12
-    """Draws that judge it at last: 1,024 of a planet's seemed worth 40 % of their number, where
-    16,384 were worth one or two."""
+    """Draws that judge it at last: of 1,024 for a planet 40 % seemed worth it, of 16,384 two."""
     last: int = 2**16
-    """Draws that judge it where rounds were not enough: of a lattice of hundreds of modes 9,000
-    seemed to have no variance, and 65,536 told log Z to 0.01."""
+    """The same where rounds were not enough: for a lattice of hundreds of modes 9,000 seemed to
+    have no variance, and 65,536 told log Z to 0.01."""
     sound: float = 0.7
     """Their Pareto shape, with which a mean of so many is known."""
     walked: Walked = (48, (0.04, 0.04), ((2.0, 40), (10.0, 120)))
-    """Walks from weighted draws, which tell what lies beyond reach; the part of them that may end
-    there, and that may if walks before were no worse off; accepted steps of each, and steps at
-    most; the longer ones unless weights are very even."""
+    """Walks from weighted draws; the part of them that may end out of reach, and that may if walks
+    before were no worse off; accepted steps, and steps at most: more unless weights are even."""
     walked_in_batches: Walked = (512, (0.015, 0.04), ((2.0, 40), (50.0, 400), (250.0, 1600)))
-    """The same where the density takes batches: the second always, the third where walks ended
-    out of reach. (Of a valley in ten dimensions 3 to 9 % were out of reach: 120 steps saw .05 to
-    1.5 %, and 1,600 see half of it. With .015 log Z is known to .05 there; in twenty dimensions
-    rounds made of .018 more and more.)"""
+    """The same in batches: the second always, the third where walks ended out of reach. (Of a
+    valley 3 to 9 % were out of reach: 120 steps saw .05 to 1.5 %, and 1,600 see half of it. With
+    .015 log Z is known to .05 there; in twenty dimensions rounds made of .018 more and more.)"""
     moving: tuple[float, float] = (0.1, 1 / 16)
     """Acceptance below which walks tell nothing. Below twice of it steps become half as long, down
-    to this part of those for normal densities: in a thin shell such steps are never accepted."""
-    caution: float = 2.5
-    """Times which the part out of reach is counted as lost: walks do not see all of it either."""
+    to this part of those for normal densities, which a thin shell never accepts."""
     heavy: tuple[float, float] = (10.0, 1 / 4096)
     """A weight, relative to the mean, that draws would have to have shown, to say that a point is
     in their reach, and one over the number of draws that show it: n show one n/4096 times as
@@ -122,7 +108,7 @@ class Policy:
     learnt: int = 2**12
     """Points that it learns from at most."""
     copies: tuple[tuple[float, float], ...] = ((1.0, 0.7), (2.0, 0.22), (6.0, 0.08))
-    """Variance, relative to a Gaussian's own, and share of the draws of each of its copies."""
+    """Variance relative to a Gaussian's own, and share of its draws, of each of its copies."""
     defence: float = 0.1
     """Share of the draws that come from the prior."""
     even: tuple[float, float] = (0.6, 0.2)
@@ -132,13 +118,12 @@ class Policy:
     bad: float = 0.5
     """shape from which on weights have no variance,"""
     very_even: float = 0.7
-    """share from which on the shape is of no interest: of a normal posterior it is 0.8, and the
-    shape of a hundred modes' weights was 0.5 to 1.0 where it was,"""
+    """share from which on the shape is of no interest: a normal posterior's is 0.8 (100 modes'
+    weights had shapes of 0.5 to 1.0 there),"""
     least: float = 0.02
     """and share that has to do where no round makes it larger."""
     reach: float = 5.0
-    """Standard deviations of a fit, relative to its own, that take the place of a prior where a
-    density has none."""
+    """Standard deviations of what stands in for a prior, relative to a fit's."""
     scouted: int = 32
     """Dimensions in which a search from the prior may help,"""
     adapted: int = 128
@@ -150,20 +135,20 @@ class Policy:
     does better, and leads back to the prior."""
     gaussians: int = 12
     """Of a mixture to anneal from, beside the prior,"""
-    floor: float = 0.05
-    """the least weight of any, relative to the largest,"""
-    reserve: float = 0.003
-    """and of the prior, relative to all."""
     rough: float = 0.1
-    """Error of log Z by a cloud that learnt from itself: the weights of rounds that were never
-    even said 0.01 where 0.09 was missing, in 17 dimensions."""
+    """Error of log Z by a cloud that learnt from itself (.09 was missing, and ± .01 said, of 17
+    dimensions whose rounds were never even)."""
 
     def scaled(self, model: DensityModel, count: int) -> int:
         """A count of draws that cost little where the density takes batches."""
         return count * (self.in_batches if model.vectorized else 1)
 
-    def screen(self, model: DensityModel, stands_in: bool = False) -> int:
-        many = self.screened_in_smooth if stands_in or model.smooth else self.screened_in_batches
+    def screen(self, model: DensityModel, few: bool = False, dims: int = 16) -> int:
+        """Draws of the prior; ``few`` also in more than so many ``dims``, where sixteen times as
+        many meet a mode of .85 of the width. (Without a prior, as looks at levels of what stands
+        in for one, they found three normals 17 dimensions apart.)"""
+        few |= model.smooth or (model.n > dims and not hasattr(model, "density"))
+        many = self.screened_in_smooth if few else self.screened_in_batches
         return many if model.vectorized else self.screened
 
     def budget(self, model: DensityModel) -> int:

@@ -14,7 +14,7 @@ A density without a prior is seen as a likelihood under a Gaussian fitted to it,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -32,7 +32,7 @@ from ...statistics.resampling import systematic
 from .blend import Blend, Blended, at_modes, learnt, placed, unexplained, whitened
 from .cloud import Cloud, Rebased
 from .halving import halve
-from .modes import climb, costly, further_modes, peaks, starts, wide
+from .modes import climb, costly, further_modes, peaks, starts, wide, with_likeliest
 from .policy import NORMAL, Policy
 from .reference import Mode, usable_modes
 from .scan import scan
@@ -44,6 +44,14 @@ _PEAKS = 4096  # points of the largest excess
 _STEPS = 10  # of a walk at a time
 
 
+def within_limits(model: DensityModel, modes: Sequence[Mode]) -> GaussianPrior | None:
+    """What stands in for a uniform prior where all coordinates have two limits: as wide as a
+    logistic density, which it is here; None where a mode is nearer to one than .4 % of the way."""
+    sd, closed = np.pi / np.sqrt(3.0), model.limits is not None and model.limits.closed
+    near = all(np.abs(mode.x).max() < 3.0 * sd for mode in modes)
+    return GaussianPrior(np.zeros(model.n), sd**2) if closed and near else None
+
+
 @dataclass
 class Search:
     """What a search has found, and how to go on."""
@@ -53,7 +61,7 @@ class Search:
     policy: Policy = NORMAL
     allowed: Meter | Allowance = field(default_factory=Meter)
     modes: tuple[Mode, ...] | None = None
-    """The best first; climbed to from the cloud where they are not given."""
+    """The best first; climbed to where they are not given."""
     cloud: Cloud = field(init=False)
     blend: Blend | None = None
     verdict: Verdict = field(default_factory=lambda: Verdict(np.inf, 0.0, -np.inf))
@@ -162,9 +170,10 @@ class Search:
         for _ in range(self.policy.surprises):
             if not (own := self.counting()):
                 return False
-            self.stand_in(self._widened(own))
+            box = within_limits(self.model, own)
+            self.stand_in(box or self._widened(own))
             self._climb_from_afar()
-            if len(self.counting()) <= len(own):
+            if box or len(self.counting()) <= len(own):
                 break
         self._screen()
         return True
@@ -203,12 +212,13 @@ class Search:
         own = usable_modes(self.modes or ())
         return [mode for mode in own if mode.logz > own[0].logz - self.policy.counts]
 
-    def _halve(self) -> None:
+    def _halve(self, sought: int = 2**14) -> None:
+        """``sought``: evaluations where nobody asked for any, and no climb found a mode."""
         policy, most = self.policy, float(self.policy.budget(self.model))
         if not most and self.counting():
             self.missing = -np.inf  # nobody looked, nor said so
             return
-        most = min(most or policy.sought, self.allowed.left * policy.part)
+        most = min(most or sought, self.allowed.left * policy.part)
         with phase("scout"):
             self.missing = halve(self.cloud, self.rng, policy, max(most, 1.0), self.halved)
             if self._parting:
@@ -428,9 +438,9 @@ class Search:
         return grown > 0
 
     def _climb_from_afar(self) -> None:
-        if self.model.prior is not None:
-            points = wide(self.model, placed(self.model, self._afar(self.policy.tests)))
-            self.modes = further_modes(self.model, self.modes or (), points)
+        if (model := self.model).prior is not None:
+            at = wide(model, placed(model, self._afar(self.policy.tests)))
+            self.modes = with_likeliest(model, further_modes(model, self.modes or (), at))
 
     def _afar(self, n: int) -> Array:
         """Draws of the prior; of what stands in for one every third is twice as far out, and every
@@ -464,13 +474,14 @@ class Search:
     def _know(self, new: list[Mode]) -> None:
         self.modes = tuple(sorted([*(self.modes or ()), *new], key=lambda mode: -mode.logz))
 
-    def _include(self, new: list[Mode]) -> None:
-        """Modes found late, or lost, become components."""
+    def _include(self, new: list[Mode], rare: float = 0.1) -> None:
+        """Modes found late, or lost, become components, which are given the part ``rare`` of an
+        equal share of the draws at least."""
         if self.blend is None or not new:
             return
         most = 1.0 / (self.blend.size + len(new))
         more = np.array([m.logz - self.verdict.logz for m in new])
-        equal = np.exp(np.minimum(more, 0.0)).clip(self.policy.rare * most, most)
+        equal = np.exp(np.minimum(more, 0.0)).clip(rare * most, most)
         modal = at_modes(self.model, equal, new, self.policy, self.blend.chart)
         self.blend = self.blend.with_more(equal, modal.means, modal.covs)
 
@@ -589,8 +600,9 @@ class Search:
         scarce = self.hurried() or cost > self.allowed.left * self.policy.part
         return self.lost > self.policy.unexplained and not scarce
 
-    def blended(self, warnings: tuple[Message, ...] = ()) -> Blended:
-        """What draws come from, as a reference."""
+    def blended(self, warnings: tuple[Message, ...] = (), caution: float = 2.5) -> Blended:
+        """What draws come from, as a reference; what is out of its reach counts ``caution`` times,
+        as walks do not see all of it either."""
         assert self.blend is not None
         if not self.confirmed:
             text = (
@@ -609,7 +621,7 @@ class Search:
             )
             warnings = (*warnings, Message("modes-missed", text))
         sure = self.confirmed and not blind
-        lost = max(self.policy.caution * self.lost, 0.0 if sure else self.policy.rough)
+        lost = max(caution * self.lost, 0.0 if sure else self.policy.rough)
         modes = self._parts() if len(self.counting()) > 1 else np.zeros((0, self.model.n))
         its = Blended(self.model, self.blend, self.verdict, self.verdict.logz, lost, warnings)
         return replace(its, modes=modes, converged=self.confirmed)

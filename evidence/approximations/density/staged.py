@@ -113,18 +113,20 @@ def fit_staged(model: DensityModel, draws: Array, seed: int = 0) -> Staged | Non
 
 def _fitted(
     model: DensityModel, draws: Array, seed: int, outside: float = 0.03,
-    even: tuple[float, float] = (0.4, 0.5), unseen: float = 100.0,
+    even: tuple[float, float] = (0.4, 0.5), unseen: float = 100.0, rare: float = 1e-4,
 ) -> Staged | None:  # fmt: skip
     """The best of what parents make, or the first whose weights cannot be bettered by much: of
     this Pareto shape and effective share.
 
-    A part ``outside`` of the rough draws may lie where Gaussians of children do not come; those
-    are unseen that would have so many times the mean weight.
+    A part ``outside`` of the rough draws may lie where the Gaussian of their children given their
+    parents has less than the part ``rare`` of its own: it misses a mode; those are unseen that
+    would have so many times the mean weight.
     """
     best = None
     for inner in _with_parents(model, draws):
-        if _outside(inner, draws).mean() > outside:
-            continue
+        square = (inner.standardised(draws) ** 2).sum(axis=1)
+        if np.mean(~(square < chdtri(inner.children.size, rare))) > outside:
+            continue  # it misses a mode
         if (outer := _marginal(inner, draws, seed)) is None:
             continue
         staged = Staged(outer, inner, Verdict(np.inf, 0.0, -np.inf))
@@ -170,13 +172,6 @@ def _with_parents(
         x = inner.at(lines[high]).x
         away = np.abs(x - inner.centre)[:, inner.children] < astray * sd[inner.children]
         points = np.concatenate([draws[:1], x[away.all(axis=1)]])
-
-
-def _outside(inner: ConditionalLaplace, draws: Array, rare: float = 1e-4) -> Flags:
-    """Draws whose children lie so far outside of their parents' Gaussian as its own rarely do: it
-    misses a mode."""
-    square = (inner.standardised(draws) ** 2).sum(axis=1)
-    return ~(square < chdtri(inner.children.size, rare))
 
 
 def _marginal(

@@ -75,6 +75,7 @@ class Bounded:
         below, above = np.isfinite(self.low), np.isfinite(self.high)
         self._lower, self._upper = below & ~above, above & ~below
         self._both = below & above
+        self.closed = bool(self._both.all())
         # rounding must not put a point on a limit, where a density may have its pole
         self._first = np.where(below, np.nextafter(self.low, np.inf), -np.inf)
         self._last = np.where(above, np.nextafter(self.high, -np.inf), np.inf)

@@ -199,26 +199,6 @@ def test_nan_is_told():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sd", "warned"), [(3.0, True), (0.5, False)])
-def test_funnels_are_told(sd, warned):
-    """Gaussians do not reach into a neck that is e^-15 of the volume elsewhere."""
-    d = 8
-
-    def log_likelihood(x):
-        v = x[:, :1]
-        return np.sum(-0.5 * x[:, 1:] ** 2 * np.exp(-v) - 0.5 * v, axis=1)
-
-    prior = [stats.norm(0.0, sd)] + [stats.uniform(-30.0, 60.0)] * (d - 1)
-    funnel = ev.DensityModel(log_likelihood, dim=d, prior=prior, vectorized=True)
-    few = replace(
-        NORMAL, screened_in_batches=2**14, halved_in_batches=2**14, climbs=4, tests=2, last=2**13,
-        walked_in_batches=NORMAL.walked,
-    )  # fmt: skip
-    fit = fit_density(funnel, scales=False, seed=0, policy=few)
-    assert any(w.code == "narrow-end" for w in fit.warnings) == warned
-
-
-@pytest.mark.slow
 def test_what_takes_the_place_of_a_prior_has_its_part_of_log_z():
     """Draws of the wide Gaussian of a density without a prior: their part of Z was lost, since
     they were counted from log Z = -inf."""

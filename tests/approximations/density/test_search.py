@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy import stats
-from scipy.special import logsumexp
+from scipy.special import log_ndtr, logsumexp
 
 import evidence as ev
 from evidence.approximations.density.blend import Blend, at_modes, learnt, placed, whitened
@@ -896,3 +897,68 @@ def test_weights_without_a_variance_have_no_standard_error():
     assert cloud.estimate().se == np.inf
     cloud.log_l = 0.3 * cloud.log_l
     assert cloud.estimate().se < 0.05
+
+
+def test_few_looks_are_enough_in_many_dimensions():
+    d, n = 20, 100
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((n, d))
+    y = np.where(X @ rng.standard_normal(d) > 2.0 * rng.standard_normal(n), 1.0, -1.0)
+    prior = ev.GaussianPrior(np.zeros(d), 0.1)
+    model = ev.DensityModel(
+        lambda x: log_ndtr(y * (x @ X.T)).sum(axis=1), d, prior=prior, vectorized=True
+    )
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    latent = ev.SparseModel(10.0 * sp.eye_array(d), y, A=X, likelihood="probit")
+    other = ev.log_evidence(latent, random_seed=0, progressbar=False)
+    apart = np.hypot(result.logz_se, other.logz_se)
+    assert abs(result.logz - other.logz) < 4.0 * apart < 0.05
+    assert sum(result.evaluations.values()) < 450_000  # a million otherwise
+    assert result.resolution == resolution(NORMAL.screened_in_smooth)
+
+
+def test_two_modes_that_few_looks_do_not_part_are_found():
+    """A narrow one beside a broad one, in many dimensions: climbs from afar tell."""
+    prior, shift = ev.GaussianPrior(np.zeros(20)), 0.5 * np.log(2.0 * np.pi)
+
+    def log_likelihood(x):
+        narrow = np.sum(((x - 1.0) / 0.5) ** 2, axis=1)
+        return np.logaddexp(-0.5 * np.sum(x**2, axis=1), -0.5 * narrow - 20.0 * np.log(0.5))
+
+    model = ev.DensityModel(log_likelihood, 20, prior=prior, vectorized=True)
+    parts = [stats.norm(0.0, np.sqrt(1.0 + v)).logpdf(at) for at, v in ((0.0, 1.0), (1.0, 0.25))]
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz - logsumexp(20.0 * (np.array(parts) + shift))) < 4.0 * result.logz_se
+    assert result.logz_se < 0.01
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_a_core_at_the_peak_of_the_likelihood_is_climbed_to(vectorized):
+    """The slab's mode lies a sd away from it, drawn by the prior; nothing looks in between."""
+    d, core = 4, 0.002
+
+    def log_likelihood(x):
+        square = np.sum((np.atleast_2d(x) - 0.7) ** 2, axis=1)
+        parts = [-0.5 * square / s**2 - d * np.log(s) for s in (core, 0.57)]
+        value = np.logaddexp(np.log(0.8) + parts[0], np.log(0.2) + parts[1])
+        return value if vectorized else float(value[0])
+
+    prior = ev.GaussianPrior(np.zeros(d))
+    model = ev.DensityModel(log_likelihood, d, prior=prior, vectorized=vectorized)
+    truth = [d * stats.norm(0.0, np.hypot(1.0, s)).logpdf(0.7) for s in (core, 0.57)]
+    truth = np.logaddexp(np.log(0.8) + truth[0], np.log(0.2) + truth[1])
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert not result.warnings
+    error = abs(result.logz - truth - 0.5 * d * np.log(2.0 * np.pi))
+    assert error < 4.0 * result.logz_se < 0.05
+
+
+def test_a_checkerboard_between_limits_is_seen_as_a_whole():
+    """No mode has a Hessian: what was climbed to around the start stood for a prior."""
+
+    def log_density(x):
+        return 22.5 * ((np.floor(8.0 * x).sum()) % 2)
+
+    model = ev.DensityModel(log_density, 2, bounds=[(0.0, 1.0)] * 2)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz - np.log(0.5 + 0.5 * np.exp(22.5))) < 4.0 * result.logz_se < 0.1
