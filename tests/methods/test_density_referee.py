@@ -199,14 +199,19 @@ def _four_spheres():
 
 @pytest.mark.slow
 def test_evaluations_that_are_allowed_are_used_to_look():
-    """A frugal search misses half of Z, .69 nats, which 200,000 evaluations see."""
+    """A frugal search misses half of Z, .69 nats, which 200,000 evaluations see; three or four
+    seeds of ten miss the smallest sphere, a tenth of Z: more than half of five do not."""
     model, truth = _four_spheres()
-    words = dict(random_seed=0, progressbar=False)
-    result = ev.log_evidence(model, max_evaluations=200_000, **words)
-    assert abs(result.logz - truth) < 4.0 * result.logz_se < 0.1
-    assert sum(result.evaluations.values()) < 200_000
-    few = ev.log_evidence(model, max_evaluations=20_000, **words)
-    assert few.resolution > 10.0 * result.resolution
+    results = [
+        ev.log_evidence(model, max_evaluations=200_000, random_seed=seed, progressbar=False)
+        for seed in range(5)
+    ]
+    errors = np.array([result.logz - truth for result in results])
+    assert np.abs(errors).max() < 0.15
+    assert np.median(np.abs(errors)) < 4.0 * results[0].logz_se < 0.1
+    assert max(sum(result.evaluations.values()) for result in results) < 200_000
+    few = ev.log_evidence(model, max_evaluations=20_000, random_seed=0, progressbar=False)
+    assert few.resolution > 10.0 * results[0].resolution
 
 
 @pytest.mark.slow
