@@ -15,6 +15,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 import evidence as ev
 from evidence.approximations.gp.gradient import log_evidence_gradient
+from evidence.execution.clock import Stopped
 from evidence.hyper.at_theta import NoEvidence, ep_at
 from evidence.hyper.findings import doubts, on_restarts, tabulate
 from evidence.hyper.search import Search, SearchEnd, _Descent
@@ -288,11 +289,12 @@ class Interrupting(RBF):
     """A kernel that presses ^C when it is called for the last time."""
 
     calls_left = 0
+    raised = KeyboardInterrupt
 
     def __call__(self, *args, **words):
         Interrupting.calls_left -= 1
         if Interrupting.calls_left == 0:
-            raise KeyboardInterrupt
+            raise Interrupting.raised
         return super().__call__(*args, **words)
 
 
@@ -310,6 +312,13 @@ def test_interrupt_keeps_the_best():
     assert len(best.restarts) == 1
     with pytest.raises(KeyboardInterrupt):
         interrupted_after(1)
+
+
+def test_time_that_is_up_is_no_interrupt(monkeypatch):
+    monkeypatch.setattr(Interrupting, "raised", Stopped)
+    best = interrupted_after(6)
+    assert "stopped-early" in codes(best)
+    assert "interrupted" not in codes(best)
 
 
 def test_restarts_that_disagree():

@@ -26,7 +26,7 @@ from .fit import fit_one
 from .modes import find_modes, not_numbers, starts
 from .policy import NORMAL, Policy
 from .reference import DensityReference, Mode, Scouted, density_prior_reference
-from .search import Search, within_limits
+from .search import Search, bounded
 from .verdict import usable
 
 
@@ -135,7 +135,7 @@ def look(
     if model.n > policy.scouted:
         return Found(None, modes or (), doubts)
     if model.prior is None and modes is not None and not any(usable(m.cov) for m in modes):
-        if (box := within_limits(model, ())) is None:
+        if (box := bounded(model, ())) is None:
             base = _one(model, modes, False, policy) or density_prior_reference(model)
             box = GaussianPrior(base.mean, policy.reach**2 * base.cov)
         search.stand_in(box)

@@ -44,11 +44,12 @@ _PEAKS = 4096  # points of the largest excess
 _STEPS = 10  # of a walk at a time
 
 
-def within_limits(model: DensityModel, modes: Sequence[Mode]) -> GaussianPrior | None:
+def bounded(model: DensityModel, modes: Sequence[Mode], far: float = 3.0) -> GaussianPrior | None:
     """What stands in for a uniform prior where all coordinates have two limits: as wide as a
-    logistic density, which it is here; None where a mode is nearer to one than .4 % of the way."""
+    logistic density, which it is here; None where a mode is so many of its deviations ``far``, as
+    of 3 is nearer to a limit than .4 % of the way: halving would begin in its tail."""
     sd, closed = np.pi / np.sqrt(3.0), model.limits is not None and model.limits.closed
-    near = all(np.abs(mode.x).max() < 3.0 * sd for mode in modes)
+    near = all(np.abs(mode.x).max() < far * sd for mode in modes)
     return GaussianPrior(np.zeros(model.n), sd**2) if closed and near else None
 
 
@@ -170,7 +171,7 @@ class Search:
         for _ in range(self.policy.surprises):
             if not (own := self.counting()):
                 return False
-            box = within_limits(self.model, own)
+            box = bounded(self.model, own)
             self.stand_in(box or self._widened(own))
             self._climb_from_afar()
             if box or len(self.counting()) <= len(own):
