@@ -50,6 +50,8 @@ class Cloud:
     """The last height above which draws were learnt from."""
     thinned: tuple[float, int] = (-np.inf, 0)
     """A height below which so many of the prior's draws count, the first ones."""
+    of_p: bool = False
+    """Whether levels are levels of log p, and not of log L."""
     kept: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     """Points that still count,"""
     _ratio: Array = field(default_factory=lambda: np.zeros(0))
@@ -144,10 +146,9 @@ class Cloud:
 
     @property
     def height(self) -> Array:
-        """What levels are levels of, at points that count: log L, or log p where the prior only
-        stands in for one, since p/π grows without end where p has the heavier tails."""
-        stands_in = isinstance(self.model, Rebased)
-        return self.log_l[self.kept] + (self.log_prior(self.z[self.kept]) if stands_in else 0.0)
+        """What levels are levels of, at points that count: log L, or log p where p is wider than
+        the prior, or than what stands in for one: there p/π may grow without end."""
+        return self.log_l[self.kept] + (self.log_prior(self.z[self.kept]) if self.of_p else 0.0)
 
     @property
     def ahead(self) -> float:

@@ -205,7 +205,7 @@ class Search:
         """See the density as a likelihood under a prior."""
         model = self.model.density if isinstance(self.model, Rebased) else self.model
         self.model = Rebased(model, prior)
-        self.cloud, self._known = Cloud(self.model), 0
+        self.cloud, self._known = Cloud(self.model, of_p=True), 0
         self._open = self._sloping = self._open[:0]
 
     def counting(self) -> list[Mode]:
@@ -213,12 +213,16 @@ class Search:
         own = usable_modes(self.modes or ())
         return [mode for mode in own if mode.logz > own[0].logz - self.policy.counts]
 
-    def _halve(self, sought: int = 2**14) -> None:
-        """``sought``: evaluations where nobody asked for any, and no climb found a mode."""
+    def _halve(self, sought: int = 2**14, wider: float = 1.2) -> None:
+        """``sought``: evaluations where nobody asked for any, and no climb found a mode. Levels are
+        of log p where a mode has a variance of this part, or more, of the prior's (``wider``)."""
         policy, most = self.policy, float(self.policy.budget(self.model))
         if not most and self.counting():
             self.missing = -np.inf  # nobody looked, nor said so
             return
+        if own := self.counting():
+            covs = at_modes(self.model, np.ones(len(own)), own, policy).covs
+            self.cloud.of_p |= bool(np.linalg.eigvalsh(covs).max() > wider)
         most = min(most or sought, self.allowed.left * policy.part)
         with phase("scout"):
             self.missing = halve(self.cloud, self.rng, policy, max(most, 1.0), self.halved)

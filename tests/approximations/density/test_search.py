@@ -962,3 +962,15 @@ def test_a_checkerboard_between_limits_is_seen_as_a_whole():
     model = ev.DensityModel(log_density, 2, bounds=[(0.0, 1.0)] * 2)
     result = ev.log_evidence(model, random_seed=0, progressbar=False)
     assert abs(result.logz - np.log(0.5 + 0.5 * np.exp(22.5))) < 4.0 * result.logz_se < 0.1
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_a_posterior_may_be_wider_than_its_prior(vectorized):
+    """Levels of L = exp(.45 x²) have no end."""
+    prior = ev.GaussianPrior(np.zeros(2))
+    model = ev.DensityModel(
+        lambda x: 0.45 * np.sum(x * x, axis=-1), dim=2, prior=prior, vectorized=vectorized
+    )
+    result = ev.log_evidence(model, random_seed=0)
+    assert not result.warnings and result.logz_se < 0.05
+    assert abs(result.logz + np.log(0.1)) < 4.0 * result.logz_se
