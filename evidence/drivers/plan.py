@@ -46,6 +46,8 @@ class Plan(NamedTuple):
     """Correlation of the next weights before and after the moves of each temperature."""
     relative_variance: float
     """Rough variance of log Ẑ times the number of particles."""
+    calls: float = 0.0
+    """Evaluations of a user's functions on a particle's way up."""
 
     def expected_variance(self, caution: float = 4.0) -> float:
         """That of islands, ``caution`` times as much: a pilot sees about a quarter of it, as moves
@@ -72,7 +74,8 @@ class Plan(NamedTuple):
         n_moves = np.ones(n, dtype=np.intp) if single else self.n_moves[following]
         mixing = np.full(n, np.nan) if single else self.mixing[following]
         variance = self.relative_variance * self.betas.size / n
-        return Plan(betas, step_sizes, n_moves, mixing, variance)
+        calls = self.calls * float(n_moves.sum() / self.n_moves.sum())
+        return Plan(betas, step_sizes, n_moves, mixing, variance, calls)
 
 
 class Climbed(NamedTuple):

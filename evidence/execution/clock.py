@@ -50,6 +50,14 @@ class Clock:
     def remaining(self) -> float | None:
         return None if self.max_seconds is None else self.max_seconds - self.elapsed()
 
+    def affordable(self, used: float = 0.7) -> float:
+        """Evaluations that may be made, and for which the part ``used`` of the seconds left will
+        do, each taking as long as one has on average."""
+        left, done = self.remaining(), self.meter.total
+        if left is None or not done:
+            return self.meter.left
+        return min(self.meter.left, max(used * left * done / self.elapsed(), 0.0))
+
     def expired(self) -> bool:
         return self.max_seconds is not None and self.elapsed() > self.max_seconds
 

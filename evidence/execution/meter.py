@@ -49,8 +49,12 @@ class Meter:
         return {name: n for name, n in self._counts.items() if n}
 
     @property
+    def total(self) -> int:
+        return sum(self._counts.values())
+
+    @property
     def left(self) -> float:
-        return math.inf if self.most is None else self.most - sum(self._counts.values())
+        return math.inf if self.most is None else self.most - self.total
 
     def spent(self) -> bool:
         return self.left <= self.idle

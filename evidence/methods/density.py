@@ -151,15 +151,11 @@ class DensityReferee(Referee):
         few = most < min(in_batches if model.vectorized else LONGER, clock.meter.left)
         return Allowance(clock.meter, most) if few else clock.meter
 
-    def _affordable(self, used: float = 0.7) -> float:
-        """Draws that evaluations are left for and, where time has cut the search, the part
-        ``used`` of the seconds left, each taking as long as an evaluation has on average."""
-        clock, left = self.problem.clock, self.allowed.left
-        seconds = clock.remaining()
-        if seconds is None or self.searched is None or not self.searched.cut:
-            return left
-        each = clock.elapsed() / max(sum(clock.meter.counts.values()), 1)
-        return min(left, max(used * seconds / each, 0.0))
+    def _affordable(self) -> float:
+        """Draws that evaluations are left for and, where time has cut the search, seconds."""
+        cut = self.searched is not None and self.searched.cut
+        left = self.allowed.left
+        return min(left, self.problem.clock.affordable()) if cut else left
 
     def run(self, problem: Problem, method: str, go: Callable[[Problem], Outcome]) -> Outcome:
         base = problem.reference

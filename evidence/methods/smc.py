@@ -21,7 +21,7 @@ from ..models.density.model import DensityModel
 from ..moves.base import Move
 from ..paths.families import is_probit
 from ..statistics.resampling import SCHEMES
-from .base import Outcome, Problem, outcome_of_islands, stopped
+from .base import FIRST, Outcome, Problem, outcome_of_islands, stopped
 from .importance import fair_share
 from .wider_reference import wide_start
 
@@ -209,7 +209,9 @@ def find_plan(
 
     def climb() -> Plan:
         problem.progress.phase("pilot", "β")
-        found = (pilot or default_pilot(problem.move)).climb(
+        guide, meter = pilot or default_pilot(problem.move), problem.clock.meter
+        before = meter.total
+        found = guide.climb(
             problem.path,
             problem.move,
             np.random.default_rng(problem.child(0)),
@@ -217,10 +219,11 @@ def find_plan(
             problem.clock.stop,
             problem.progress.climbing,
         )
+        calls = (meter.total - before) / guide.particles
         if isinstance(problem.model, DensityModel):
             x = problem.move.latent(problem.path, found.state)
             problem.checkpoint.put(f"{name}, seen", Seen(problem.path.to_shared(x)))
-        plan = found.plan
+        plan = found.plan._replace(calls=calls)
         return plan if problem.n_betas is None else plan.refined(problem.n_betas, single)
 
     return problem.once(name, Plan, climb)
@@ -231,21 +234,30 @@ def default_pilot(move: Move) -> Pilot:
     return Pilot(particles=32) if move.riemannian else Pilot()
 
 
-def choose_particles(problem: Problem, plan: Plan, few: int = 64, fewest: int = 32) -> int:
-    """Particles per island, so that the first wave should meet the target.
+def choose_particles(
+    problem: Problem, plan: Plan, few: int = 64, fewest: int = 32, most: float = 4096.0,
+    soon: tuple[float, float] = (0.7, 3.0),
+) -> int:  # fmt: skip
+    """Particles per island, so that the first wave should meet the target, and end in time.
 
     An island's own relative variance is kept below 1/4, where its spread is a fair measure.
     Where the pilot could not mix, effort is not the remedy and the allowance stays at a ``few``.
-    There are never less than the ``fewest``.
+    Where these allow it there are no less than the ``fewest``, and never more than ``most``. The
+    part ``soon`` of the seconds left is what evaluations may take that are as slow as they were on
+    average: in batches, which are larger now, they are faster.
     """
     if problem.n_particles is not None:
         return problem.n_particles
+    if plan.calls:
+        each = plan.calls * (problem.n_islands or FIRST)
+        part = soon[problem.model.vectorized]
+        most = max(min(problem.clock.affordable(part) / each, most), 2.0)
     if stuck(plan).size:
-        return few
+        return int(min(few, most))
     variance = plan.expected_variance()
     if plan.betas.size == 1 and not problem.move.riemannian:  # small weights may be rare
         fewest = fair_share(problem)
-    return int(min(max(problem.particles_for(variance), 4.0 * variance, fewest), 4096.0))
+    return int(min(max(problem.particles_for(variance), 4.0 * variance, fewest), most))
 
 
 def stuck(plan: Plan, correlation: float = 0.6) -> NDArray[np.intp]:

@@ -122,7 +122,7 @@ def _fitted(
     c = model.n - 1
     hessian = 2 * c if model.has_gradient else c * (c + 1)
     clock = problem.clock
-    spent = problem.once(f"{name}, spent", Spent, lambda: Spent(sum(clock.meter.counts.values())))
+    spent = problem.once(f"{name}, spent", Spent, lambda: Spent(clock.meter.total))
     done = 0 if spent is None else spent.evaluations
     cost = marginals * newton * hessian
     if most is None:

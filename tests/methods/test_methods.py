@@ -327,3 +327,13 @@ def test_islands_of_a_guide_that_gives_up_are_no_islands_of_annealing(monkeypatc
     assert annealed.method == "smc"
     assert annealed.logz != before.logz
     assert abs(annealed.logz - before.logz) < 4.0 * np.hypot(annealed.logz_se, before.logz_se)
+
+
+def test_annealing_ends_within_the_evaluations_that_are_left():
+    """After a pilot of 33,000 there are not as many for sixteen islands of the usual size."""
+    prior, truth = ev.GaussianPrior(np.zeros(3)), -1.5 * (np.log(5.0) + 1.8)
+    model = ev.DensityModel(lambda x: -2.0 * np.sum((x - 1.5) ** 2), dim=3, prior=prior)
+    words = {"method": "smc", "reference": "prior", "max_evaluations": 50_000}
+    result = ev.log_evidence(model, **words, random_seed=0)
+    assert result.islands.size > 8
+    assert abs(result.logz - truth) < 4.0 * result.logz_se < 1.0

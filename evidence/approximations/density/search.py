@@ -214,8 +214,8 @@ class Search:
         return [mode for mode in own if mode.logz > own[0].logz - self.policy.counts]
 
     def _halve(self, sought: int = 2**14, wider: float = 1.2) -> None:
-        """``sought``: evaluations where nobody asked for any, and no climb found a mode. Levels are
-        of log p where a mode has a variance of this part, or more, of the prior's (``wider``)."""
+        """``sought``: evaluations where nobody asked for any, and no climb found a mode. Levels
+        are of log p where a mode has ``wider`` times the prior's variance, or more."""
         policy, most = self.policy, float(self.policy.budget(self.model))
         if not most and self.counting():
             self.missing = -np.inf  # nobody looked, nor said so
