@@ -77,23 +77,25 @@ def density_over(
     check_peaks(model, priors, parts)
     if (effects := effects_integrated(model, parts)) is not None:
         density = _with_latent(effects, effects.n, prior, priors)
+        density.frugal = density.smooth = True
         density.guesses = at_scales(model, priors, effects.n)
         return density
     few = _FEW if model.likelihood.log_concave else few_of_several
     if model.n + len(priors) > few or model.y.size > terms:
         return None
-    density = _with_latent(LikelihoodOfAll(model, parts), model.n, prior, priors, vectorized=True)
+    density = _with_latent(LikelihoodOfAll(model, parts), model.n, prior, priors)
     density.smooth = model.likelihood.log_concave or model.y.size > many
     return density
 
 
 def _with_latent(
-    log_p: Callable[..., Any], n: int, prior: list[Any], priors: Priors, **how: Any
+    log_p: Callable[..., Any], n: int, prior: list[Any], priors: Priors
 ) -> DensityModel:
     """The density over standard normal latent values, and hyperparameters."""
     names = (*[f"z[{i}]" for i in range(n)], *priors.names)
-    density = DensityModel(log_p, prior=[*[stats.norm()] * n, *prior], names=names, **how)
-    density.n_draws = _DRAWS if density.vectorized else None
+    both = [*[stats.norm()] * n, *prior]
+    density = DensityModel(log_p, prior=both, names=names, vectorized=True)
+    density.n_draws = _DRAWS
     return density
 
 
@@ -140,7 +142,7 @@ def _closed_form(
         evidence if many else evidence.at, prior=prior, names=priors.names, vectorized=many
     )
     cheap = grouped is not None or (exact.by_matrix and exact.cost < cheaper)
-    density.n_draws, density.smooth = _DRAWS if cheap else None, True
+    density.n_draws, density.smooth, density.frugal = _DRAWS if cheap else None, True, not many
     density.guesses = at_scales(model, priors)
     return density
 

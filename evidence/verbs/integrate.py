@@ -164,7 +164,7 @@ def _directly(
     from .estimate import log_evidence
 
     clock = Clock(call.max_seconds)
-    if effort == "normal" and not density.vectorized:
+    if effort == "normal" and density.frugal:
         effort = "frugal"
     found = log_evidence(density, effort=effort, **call.words)
     drawn = getattr(density.functions.logdensity, "drawn", None)

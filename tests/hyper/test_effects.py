@@ -53,7 +53,7 @@ def test_density_is_the_product_of_integrals_over_effects(tau, noise):
         log_p = stats.t(df, scale=noise).logpdf(away[:, None] - b).sum(axis=0)
         log_p += stats.norm(0, tau).logpdf(b) + np.log((half * weights).ravel() + 1e-300)
         total += np.logaddexp.reduce(log_p)
-    assert density.functions.logdensity(row) == pytest.approx(total, abs=1e-3)
+    assert density.functions.logdensity(row[None])[0] == pytest.approx(total, abs=1e-4)
 
 
 @pytest.mark.slow
@@ -72,8 +72,8 @@ def test_narrow_scatter_about_groups_has_an_answer():
 
 
 def test_groups_of_many_data_are_left_to_ep():
-    y = stats.t(4).rvs(400, random_state=3)
-    data = {"y": y, "g": np.repeat(np.arange(10), 40)}
+    y = stats.t(4).rvs(1000, random_state=3)
+    data = {"y": y, "g": np.repeat(np.arange(10), 100)}
     model = ev.from_formula("y ~ 1 + (1|g)", data, likelihood="student_t")
     assert density_over(model, model.priors) is None
 

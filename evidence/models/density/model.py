@@ -149,6 +149,8 @@ class DensityModel(InNotebooks):
     """Whether climbs see peaks from afar, so that no draw of the prior has to fall on each."""
     guesses: Array | None = None
     """Rows of parameters, uphill of the best of which a search looks as well."""
+    frugal: bool = False
+    """Whether looks cost too much for as many as normal effort takes."""
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
@@ -139,9 +139,15 @@ class Likelihood(ABC):
 
     def thetas(self, y: Array, values: Mapping[str, Array]) -> Array:
         """:meth:`theta` for B values of some ``free`` parameters, (B,) or (B, N): (K, B, N)."""
-        rows = zip(*values.values(), strict=True)
-        each = [self.changed(dict(zip(values, row, strict=True))).theta(y) for row in rows]
-        return np.stack(each, axis=1)
+        return np.stack([one.theta(y) for one in self._by_value(values)], axis=1)
+
+    def locations_at(self, y: Array, values: Mapping[str, Array]) -> Array:
+        """:meth:`location` for the same, (B, N)."""
+        return np.stack([one.location(y) for one in self._by_value(values)])
+
+    def _by_value(self, values: Mapping[str, Array]) -> Iterator[Self]:
+        for row in zip(*values.values(), strict=True):
+            yield self.changed(dict(zip(values, row, strict=True)))
 
     def of_family(self, other: Likelihood) -> Likelihood:
         """Another of the base's family, with what is predicted here."""
