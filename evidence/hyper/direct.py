@@ -186,7 +186,8 @@ class ExactEvidence:
         model, n = self.model, self.model.hyperparameters.n_kernel
         if self._covariance is not None:
             s = model.theta[1] if theta.size == n else np.full(model.y.size, np.exp(theta[n]))
-            K = self._covariance(theta[:n]) if n else model.prior.covariance
+            K = None if n else model.prior.covariance
+            K = self._covariance(theta[:n]) if K is None else K
             if self.dense or np.min(s) ** 2 > digits * K.diagonal().max():
                 return log_evidence_by(K, model.y - model.prior.mean, s * s)
         return log_evidence_of(model.at(theta))

@@ -343,3 +343,17 @@ def test_likelihood_at_given_effects_and_its_maximum_are_those_of_statsmodels():
         up, down = log_likelihood(best + step) - here, log_likelihood(best - step) - here
         assert up + down < 0.0
         assert (up - down) ** 2 / (-8.0 * (up + down)) < 1e-4
+
+
+def test_columns_may_be_many():
+    """Of 100 data a matrix is factorised soon, and no hyperparameter is the prior's."""
+    X = RNG.standard_normal((100, 30))
+    data = {f"x{i}": x for i, x in enumerate(X.T)} | {"y": X[:, 0] + RNG.standard_normal(100)}
+    formula = "y ~ 0 + " + " + ".join(f"x{i}" for i in range(30))
+    priors = {f"x{i}": "norm(0, 1)" for i in range(30)} | {"sigma": "expon(scale=1)"}
+    sigma = np.exp(np.linspace(-2.0, 2.0, 400))
+    square, U = np.linalg.eigh(X @ X.T)
+    log_z = stats.norm.logpdf(data["y"] @ U, scale=np.sqrt(square + sigma[:, None] ** 2))
+    exact = np.logaddexp.reduce(log_z.sum(axis=1) - sigma + np.log(sigma)) + np.log(4.0 / 399.0)
+    result = ev.log_evidence(ev.from_formula(formula, data, priors=priors), random_seed=0)
+    assert abs(result.logz - exact) < 4.0 * result.logz_se < 0.2
