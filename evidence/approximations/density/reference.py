@@ -208,13 +208,14 @@ class LogWarped:
     scales: Scales | None
 
     def log(self, x: Array) -> Array:
-        """Of every row, shape (M,)."""
-        u = x if self.scales is None else self.scales.inverse(x)
-        z, log_slope = self._latent(u)
-        value = self.at_mean - 0.5 * np.einsum("mi,mi->m", z, z)
-        if log_slope is not None:
-            value -= log_slope.total
-        return value if self.scales is None else value - self.scales.log_slope(u)
+        """Of every row, shape (M,); NaN where it is too far out for numbers."""
+        with np.errstate(all="ignore"):
+            u = x if self.scales is None else self.scales.inverse(x)
+            z, log_slope = self._latent(u)
+            value = self.at_mean - 0.5 * np.einsum("mi,mi->m", z, z)
+            if log_slope is not None:
+                value -= log_slope.total
+            return value if self.scales is None else value - self.scales.log_slope(u)
 
     def log_and_gradient(self, x: Array) -> tuple[Array, Array]:
         """Shapes (M,) and (M, d); constant scales only."""

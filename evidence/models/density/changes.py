@@ -83,8 +83,9 @@ class Bounded:
     def __call__(self, x: Array) -> Array:
         theta = np.array(x, dtype=float)
         one, two, both = self._lower, self._upper, self._both
-        theta[:, one] = self.low[one] + np.exp(x[:, one])
-        theta[:, two] = self.high[two] - np.exp(-x[:, two])
+        with np.errstate(over="ignore"):
+            theta[:, one] = self.low[one] + np.exp(x[:, one])
+            theta[:, two] = self.high[two] - np.exp(-x[:, two])
         theta[:, both] = self.low[both] + (self.high - self.low)[both] * expit(x[:, both])
         return np.clip(theta, self._first, self._last, out=theta)
 

@@ -225,6 +225,8 @@ def test_coordinates_and_density_of_a_reference(tails):
     np.testing.assert_allclose(reference.root @ reference.root.T, reference.cov, rtol=1e-10)
     np.testing.assert_allclose(reference.precision @ reference.cov, np.eye(2), atol=1e-10)
     np.testing.assert_allclose(reference.inverse_root @ reference.root, np.eye(2), atol=1e-10)
+    far = reference.log_density.log(np.full((1, 2), 1e300))  # which is not a warning either
+    assert not far > -700.0
 
 
 def test_tails_are_as_heavy_as_said():

@@ -73,6 +73,7 @@ def test_bounded_there_and_back(kind):
     assert ((low < theta) & (theta < high)).all()
     # near a limit θ itself has few digits of the distance to it
     np.testing.assert_allclose(change.inverse(theta), x, atol=1e-9)
+    assert not np.isnan(change(np.array([[-1e4], [1e4]]))).any()  # nor is that a warning
 
 
 def test_all_kinds_side_by_side():
