@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from ...numerics.jit import jit
 from ...numerics.special import LOG_SQRT_2PI
-from .base import Array, Predictive
-from .checks import Parametric, check_reals, stack
+from .base import Array
+from .checks import Noisy, stack
 from .pointwise import Pointwise
 from .quadrature import evaluate
 
@@ -28,7 +28,7 @@ def _tent(x, t):
 
 
 @dataclass(frozen=True)
-class AsymmetricLaplace(Parametric):
+class AsymmetricLaplace(Noisy):
     r"""Real targets of which x is the quantile τ: quantile regression.
 
     .. math:: \log p(y|x) = \log\frac{\tau(1 - \tau)}{\sigma} - \rho_\tau\Big(\frac{y - x}
@@ -65,8 +65,6 @@ class AsymmetricLaplace(Parametric):
 
     kernel = Pointwise(_tent, 4)
 
-    check = check_reals
-
     def theta(self, y: Array) -> Array:
         tau, sigma = self.parameters(y)
         top = np.log(tau) + np.log1p(-tau) - np.log(sigma)
@@ -91,18 +89,13 @@ class AsymmetricLaplace(Parametric):
         up, down = sigma / tau, sigma / (1.0 - tau)
         return x + up - down, np.broadcast_to(up * up + down * down, x.shape)
 
+    @np.errstate(invalid="ignore")
     def _tilted_moments(self, y: Array, m: Array, v: Array, order: int) -> Array:
         r"""On either side of the kink a Gaussian that is cut off, by a rule of Gauss and Legendre.
 
         With :math:`x = y \pm t \sqrt v` the logarithm is that at y and :math:`c t - t^2/2`.
         """
-        with np.errstate(invalid="ignore"):
-            return self._two_sides(y, m, v, order)
-
-    def _two_sides(
-        self, y: Array, m: Array, v: Array, order: int, *, beyond: float = 9.0
-    ) -> Array:
-        """``beyond``: standard deviations beyond which a Gaussian is nothing."""
+        beyond = 9.0  # standard deviations beyond which a Gaussian is nothing
         top, root = self.theta(y)[3], np.sqrt(np.where(v > 0.0, v, np.nan))
         d = (y - m) / root
         c = np.array([d, -d]) - self.theta(y)[1:3] * root
@@ -119,7 +112,3 @@ class AsymmetricLaplace(Parametric):
         point = np.zeros((order + 1, y.size))
         point[0], point[1] = evaluate(self.kernel, self.theta(y), m)[0], m
         return np.where(v == 0.0, point, np.array([log_z, y + mean, *central]))
-
-    def _predictive(self, mean: Array, var: Array) -> Predictive:
-        expected, noise = self.conditional_moments(mean)
-        return Predictive(expected, var + noise)

@@ -66,6 +66,8 @@ class Likelihood(ABC):
     """Parameters that may be learnt, with default bounds."""
     limits: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
     """What parameters lie between, where these are not just positive."""
+    poles: ClassVar[float] = 0.0
+    """What :meth:`strip` is of all data alike."""
 
     # -- what a subclass provides -------------------------------------------------------
 
@@ -99,7 +101,7 @@ class Likelihood(ABC):
         So that its Fourier transform falls off like ``exp(-strip |ω|)`` or faster: sums over
         lattices need fewer nodes. 0 where nothing is known, kinks included.
         """
-        return 0.0
+        return self.poles
 
     @abstractmethod
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:

@@ -58,6 +58,7 @@ class Trials(Parametric):
     n: float | tuple[float, ...]
 
     counts: ClassVar[bool] = True
+    poles = 0.5 * np.pi
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,9 +81,6 @@ class Trials(Parametric):
                 f"{over.size} of {values.size} data"
             )
         return Observations(values, notes)
-
-    def strip(self, y: Array) -> float:
-        return 0.5 * np.pi
 
     def location(self, y: Array) -> Array:
         """log(y/(n - y)), with half a trial in the place of none."""

@@ -21,6 +21,7 @@ from ...execution.arguments import array, shown
 from ...messages import InputError
 from ...numerics.jit import jit
 from ...numerics.special import LOG_SQRT_2PI, log1p_exp, log_ndtr_derivatives, sigmoid
+from ..borrowed import borrowed
 from . import times
 from .base import Array, Likelihood, Observations, Rows, family
 from .checks import Parametric, stack
@@ -184,20 +185,13 @@ class Bounded(Likelihood):
     def kernel(self) -> Any:
         return self.kernels[family(self.of).name].kernel
 
-    @property
-    def free(self) -> Mapping[str, tuple[float, float]]:  # type: ignore[override]
-        return self.of.free
-
-    @property
-    def limits(self) -> Mapping[str, tuple[float, float]]:  # type: ignore[override]
-        return self.of.limits
-
-    @property
-    def new(self) -> Likelihood:
-        return self.of.new
-
-    def value_of(self, name: str) -> Any:
-        return self.of.value_of(name)
+    free = borrowed("of.free")
+    limits = borrowed("of.limits")
+    new = borrowed("of.new")
+    value_of = borrowed("of.value_of")
+    location = borrowed("of.location")
+    cdf = borrowed("of.cdf")
+    conditional_moments = borrowed("of.conditional_moments")
 
     def changed(self, values: Mapping[str, float]) -> Self:
         return replace(self, of=self.of.changed(values))  # type: ignore[type-var]
@@ -217,15 +211,6 @@ class Bounded(Likelihood):
                     f"{name} has {len(value)} values but there are {y.shape[-1]} data"
                 )
         return [np.broadcast_to(getattr(self, name), y.shape) for name in names]
-
-    def location(self, y: Array) -> Array:
-        return self.of.location(y)
-
-    def cdf(self, y: Array, x: Array) -> Array:
-        return self.of.cdf(y, x)
-
-    def conditional_moments(self, x: Array) -> tuple[Array, Array]:
-        return self.of.conditional_moments(x)
 
 
 @dataclass(frozen=True, repr=False)
@@ -282,8 +267,7 @@ class Censored(Bounded):
         kind = np.where((kind == INTERVAL) & np.isinf(upper), RIGHT, kind)
         return kind, np.where(kind == INTERVAL, upper, y)
 
-    def strip(self, y: Array) -> Array | float:
-        return self.of.strip(y)
+    strip = borrowed("of.strip")
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         raise InputError(

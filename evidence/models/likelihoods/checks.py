@@ -121,6 +121,16 @@ class Parametric(Likelihood):
         return self.holding(rows), np.broadcast_to(y, (size, y.size))
 
 
+class Noisy(Parametric):
+    """Real targets with noise about x that no x changes."""
+
+    check = check_reals
+
+    def _predictive(self, mean: Array, var: Array) -> Predictive:
+        expected, noise = self.conditional_moments(mean)
+        return Predictive(expected, var + noise)
+
+
 def check_parameter(
     name: str, value: ArrayLike, above: float = 0.0, below: float = np.inf
 ) -> float | tuple[float, ...]:

@@ -86,13 +86,11 @@ class Cloglog(Labels):
     """
 
     name: ClassVar[str] = "cloglog"
+    poles = 0.5 * np.pi
 
     kernel = staticmethod(_kernel)
 
     link = staticmethod(_link)
-
-    def strip(self, y: Array) -> float:
-        return 0.5 * np.pi
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         with np.errstate(over="ignore"):

@@ -67,6 +67,7 @@ class CountLikelihood(Parametric):
     """Counts with mean ``exposure · exp(x + offset)``."""
 
     counts: ClassVar[bool] = True
+    poles = 0.5 * np.pi
     limits: ClassVar[Mapping[str, tuple[float, float]]] = {"offset": (-np.inf, np.inf)}
 
     def shift(self, like: Array) -> Array:
@@ -81,9 +82,6 @@ class CountLikelihood(Parametric):
             return np.exp(x + self.shift(x))
 
     check = check_counts
-
-    def strip(self, y: Array) -> float:
-        return 0.5 * np.pi
 
     def location(self, y: Array) -> Array:
         return np.log(np.maximum(y, 0.5)) - self.shift(y)

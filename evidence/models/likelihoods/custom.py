@@ -244,13 +244,10 @@ class CustomLikelihood(Likelihood):
         return tuple(align(key, value, like) for key, value in self.params)
 
     def at(self, rows: Rows) -> CustomLikelihood:
-        return replace(
-            self,
-            params=tuple(
-                (key, tuple(np.asarray(value)[rows]) if isinstance(value, tuple) else value)
-                for key, value in self.params
-            ),
+        cut = (
+            (k, tuple(np.asarray(v)[rows]) if isinstance(v, tuple) else v) for k, v in self.params
         )
+        return replace(self, params=tuple(cut))
 
     def _need(self, hook: str) -> Callable[..., Any]:
         function = getattr(self.hooks, hook)

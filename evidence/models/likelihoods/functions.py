@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from types import MappingProxyType
 from typing import Any, Self
 
 import numba
@@ -22,7 +21,8 @@ from numpy.typing import ArrayLike
 
 from ...execution.arguments import shown
 from ...messages import InputError
-from .base import PLACES, Array, Observations, Rows
+from ..borrowed import borrowed
+from .base import PLACES, Array, Rows
 from .custom import CustomLikelihood, compiled
 from .differences import examples
 from .predicted import Expansion, Several
@@ -175,22 +175,13 @@ class FunctionOfSeveral(Several):
 
     steep = True  # for all that is known
 
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return self.one.name
-
-    @property
-    def log_concave(self) -> bool:  # type: ignore[override]
-        return self.one.log_concave
+    name = borrowed("one.name")
+    log_concave = borrowed("one.log_concave")
+    check = borrowed("one.check")
+    theta = borrowed("one.theta")
 
     def __repr__(self) -> str:
         return repr(self.one)
-
-    def check(self, y: ArrayLike) -> Observations:
-        return self.one.check(y)
-
-    def theta(self, y: Array) -> Array:
-        return self.one.theta(y)
 
     def at(self, rows: Rows) -> Self:
         return replace(self, one=self.one.at(rows))
@@ -217,9 +208,7 @@ class FunctionOfSeveral(Several):
                 f"{len(self.predictors)} numbers; use scalars and the math module"
             ) from error
 
-    def log_probs(
-        self, y: Array, eta: Array, own: Mapping[str, Array] = MappingProxyType({})
-    ) -> Array:
+    def log_probs(self, y: Array, eta: Array, own: Mapping[str, Array] | None = None) -> Array:
         out = np.empty((len(eta), y.size))
         self._call(_values, np.ascontiguousarray(eta, float), self.theta(y), out)
         out[np.isnan(out)] = -np.inf
@@ -242,15 +231,10 @@ class FunctionOfSeveral(Several):
     def given(self, further: Array) -> CustomLikelihood:
         """That of the first predictor for values of the others (P - 1, N)."""
         own = zip(self.predictors[1:], (tuple(row.tolist()) for row in further), strict=True)
-        hooks = self.one.hooks
-        if hooks.conditional_moments is not None:
-            moments = partial(_moments, hooks.conditional_moments, len(further))
-            hooks = hooks._replace(conditional_moments=moments)
-        if hooks.simulate is not None:
-            hooks = hooks._replace(simulate=partial(_draw, hooks.simulate, len(further)))
-        if hooks.location is not None:
-            hooks = hooks._replace(location=partial(_place, hooks.location, len(further)))
-        params = (*own, *self.one.params)
+        hooks, params = self.one.hooks, (*own, *self.one.params)
+        for name, around in _AROUND.items():
+            if (hook := getattr(hooks, name)) is not None:
+                hooks = hooks._replace(**{name: partial(around, hook, len(further))})
         return replace(self.one, function=self._compiled[1], params=params, hooks=hooks)
 
     def tilted_first(
@@ -275,7 +259,8 @@ def of_several(
 ) -> FunctionOfSeveral:
     """Checked, and perhaps ``tried`` at examples of y."""
     names = () if isinstance(predictors, str) else tuple(predictors)
-    if len({*names}) != len(names) or len(names) < 2 or not all(map(_is_word, names)):
+    words = [name for name in names if isinstance(name, str) and name.isidentifier()]
+    if len({*words}) != len(names) or len(names) < 2:
         raise InputError(
             "predictors must be two or more different words, such as ['mu', 'log_sigma'], got "
             f"{shown(predictors)}"
@@ -293,10 +278,6 @@ def of_several(
     return made
 
 
-def _is_word(name: object) -> bool:
-    return isinstance(name, str) and name.isidentifier()
-
-
 def _eta(x: Array, further: tuple[Array, ...]) -> Array:
     return np.array(np.broadcast_arrays(x, *further))
 
@@ -311,3 +292,11 @@ def _draw(function: Callable[..., Any], further: int, x: Array, rng: object, *re
 
 def _place(function: Callable[..., Any], further: int, y: Array, *others: Array) -> Any:
     return function(y, *others[further:])
+
+
+#: what users say of several predictors, told of the first one
+_AROUND: dict[str, Callable[..., Any]] = {
+    "conditional_moments": _moments,
+    "simulate": _draw,
+    "location": _place,
+}

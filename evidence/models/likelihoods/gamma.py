@@ -64,6 +64,7 @@ class Gamma(Parametric):
     shape: float | tuple[float, ...] = 1.0
 
     name: ClassVar[str] = "gamma"
+    poles = 0.5 * np.pi
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": (1e-3, 1e5)}
 
     kernel = Pointwise(_bends, 3, _first_order)
@@ -73,9 +74,6 @@ class Gamma(Parametric):
     def theta(self, y: Array) -> Array:
         (k,) = self.parameters(y)
         return stack(y, np.log(y), k, log_peak(k) + np.log(k) - np.log(y))
-
-    def strip(self, y: Array) -> float:
-        return 0.5 * np.pi
 
     def location(self, y: Array) -> Array:
         return np.log(y)

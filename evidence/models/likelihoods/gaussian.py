@@ -13,8 +13,8 @@ from scipy.special import ndtr
 
 from ...numerics.jit import kernel
 from ...numerics.special import LOG_SQRT_2PI
-from .base import Array, Predictive
-from .checks import Parametric, check_reals, stack
+from .base import Array
+from .checks import Noisy, stack
 
 
 @kernel
@@ -30,7 +30,7 @@ def _kernel(x_, theta_, n, stride, step, order, out_):
 
 
 @dataclass(frozen=True)
-class Gaussian(Parametric):
+class Gaussian(Noisy):
     r"""Real targets with normal noise, :math:`p(y|x) = N(y; x, s^2)`.
 
     Parameters
@@ -48,8 +48,6 @@ class Gaussian(Parametric):
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"noise_std": (1e-5, 1e5)}
 
     kernel = staticmethod(_kernel)
-
-    check = check_reals
 
     def theta(self, y: Array) -> Array:
         return stack(y, y, self.parameters(y)[0])
@@ -75,6 +73,3 @@ class Gaussian(Parametric):
         cumulants = np.zeros((order + 1, y.size))
         cumulants[0], cumulants[1], cumulants[2] = self.tilted(y, m, v)
         return cumulants
-
-    def _predictive(self, mean: Array, var: Array) -> Predictive:
-        return Predictive(mean, var + self.parameters(mean)[0] ** 2)

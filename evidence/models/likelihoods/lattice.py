@@ -249,10 +249,8 @@ def lattice_moments(kernel, concave, strip, theta, m, v, hints, out, left):
     x, here, there = np.empty(_BATCH), np.empty(4 * _BATCH), np.empty(4 * _BATCH)
     term, power, differ = np.empty(_BATCH), np.empty(_BATCH), np.empty(_BATCH)
     work = (x, here, term, power)
-    drop, intervals = (
-        first_drop + more * size,
-        first_intervals if size < many else 2 * first_intervals,
-    )
+    drop = first_drop + more * size
+    intervals = first_intervals if size < many else 2 * first_intervals
     waiting = np.empty((state.size // _BATCH, min(chunk_size, m.size)))
     left[:] = True
     for chunk in range(0, m.size, chunk_size):

@@ -47,13 +47,11 @@ class Logit(Labels):
     """
 
     name: ClassVar[str] = "logit"
+    poles = np.pi
 
     kernel = Pointwise(_bends, 1, _first_order)
 
     link = staticmethod(expit)
-
-    def strip(self, y: Array) -> float:
-        return np.pi
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         return np.tanh(0.5 * np.asarray(x)), 4.0 * expit(x) * expit(-np.asarray(x))

@@ -80,6 +80,7 @@ class Ordinal(Likelihood):
     gaps: tuple[float, ...] = (1.0,)
 
     name: ClassVar[str] = "ordinal"
+    poles = 0.5 * np.pi
     counts: ClassVar[bool] = True
 
     kernel = Pointwise(_bends, 3, _first_order)
@@ -139,9 +140,6 @@ class Ordinal(Likelihood):
         widths = np.hstack([far, gaps, far])
         like = np.broadcast_to(y, (len(gaps), y.size))
         return stack(like, ends[:, k], ends[:, k + 1], np.log(-np.expm1(-widths))[:, k])
-
-    def strip(self, y: Array) -> float:
-        return 0.5 * np.pi
 
     def location(self, y: Array) -> Array:
         """Midway between cutpoints, and beyond the outermost by one."""

@@ -17,7 +17,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -27,8 +26,9 @@ from scipy.special import expit, logit
 from ...execution.arguments import shown
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
+from ..borrowed import borrowed
 from ..identity import rounded
-from .base import PLACES, Likelihood, Observations, Rows, family
+from .base import PLACES, Likelihood, Rows, family
 from .quadrature import evaluate
 
 _STEP = 2e-4  # of differences: slopes to 1e-8, curvatures to 1e-7 of log p near one
@@ -55,9 +55,7 @@ class Several(Likelihood):
     """Whether log p may fall like an exponential in one of them."""
 
     @abstractmethod
-    def log_probs(
-        self, y: Array, eta: Array, own: Mapping[str, Array] = MappingProxyType({})
-    ) -> Array:
+    def log_probs(self, y: Array, eta: Array, own: Mapping[str, Array] | None = None) -> Array:
         """log p(y_n|η_n) of draws, (B, P, N) to (B, N); -inf where there is no number. Draws may
         have their ``own`` values of free parameters, (B,)."""
 
@@ -161,17 +159,15 @@ class Predicted(Several):
     def steep(self) -> bool:  # type: ignore[override]
         return any(self._range(name)[1] != 1.0 for name in self.names)
 
-    @property
-    def counts(self) -> bool:  # type: ignore[override]
-        return self.base.counts
+    counts = borrowed("base.counts")
+    limits = borrowed("base.limits")
+    value_of = borrowed("base.value_of")
+    check = borrowed("base.check")
+    theta = borrowed("base.theta")
 
     @property
     def free(self) -> Mapping[str, tuple[float, float]]:  # type: ignore[override]
         return {name: ends for name, ends in self.base.free.items() if name not in self.names}
-
-    @property
-    def limits(self) -> Mapping[str, tuple[float, float]]:  # type: ignore[override]
-        return self.base.limits
 
     @property
     def new(self) -> Predicted:
@@ -180,20 +176,11 @@ class Predicted(Several):
     def of_family(self, other: Likelihood) -> Likelihood:
         return other if isinstance(other, Several) else Predicted(other, self.names)
 
-    def value_of(self, name: str) -> Any:
-        return self.base.value_of(name)
-
     def changed(self, values: Mapping[str, float]) -> Self:
         return replace(self, base=self.base.changed(values))
 
     def at(self, rows: Rows) -> Self:
         return replace(self, base=self.base.at(rows))
-
-    def check(self, y: ArrayLike) -> Observations:
-        return self.base.check(y)
-
-    def theta(self, y: Array) -> Array:
-        return self.base.theta(y)
 
     def location(self, y: Array) -> Array:
         """Of the first predictor; of parameters their values in ``base``."""
@@ -228,8 +215,8 @@ class Predicted(Several):
         return self.base.holding({n: self.natural(n, further[..., j, :]) for j, n in pairs})
 
     def _kernel(
-        self, y: Array, eta: Array, own: Mapping[str, Array] = MappingProxyType({}),
-        order: int = 3, *, together: int = 2**16,
+        self, y: Array, eta: Array, own: Mapping[str, Array] | None = None, order: int = 3, *,
+        together: int = 2**16,
     ) -> Array:  # fmt: skip
         """log p and its derivatives in the first predictor, (4, B, N).
 
@@ -240,7 +227,7 @@ class Predicted(Several):
         for some in (slice(i, i + step) for i in range(0, len(eta), step)):
             part = eta[some]
             values = {n: self.natural(n, part[:, j]) for j, n in enumerate(self.names, 1)}
-            values |= {name: value[some] for name, value in own.items()}
+            values |= {name: value[some] for name, value in (own or {}).items()}
             with np.errstate(all="ignore"):
                 theta = self.base.thetas(y, values)
                 theta = theta.reshape(len(theta), -1)
@@ -249,9 +236,7 @@ class Predicted(Several):
         out[0][np.isnan(out[0])] = -np.inf
         return out
 
-    def log_probs(
-        self, y: Array, eta: Array, own: Mapping[str, Array] = MappingProxyType({})
-    ) -> Array:
+    def log_probs(self, y: Array, eta: Array, own: Mapping[str, Array] | None = None) -> Array:
         return self._kernel(y, eta, own, order=1)[0]
 
     def slopes(self, y: Array, eta: Array) -> tuple[Array, Array]:

@@ -44,13 +44,11 @@ class Probit(Labels):
     """
 
     name: ClassVar[str] = "probit"
+    poles = 0.5 * np.pi
 
     kernel = staticmethod(_kernel)
 
     link = staticmethod(ndtr)
-
-    def strip(self, y: Array) -> float:
-        return 0.5 * np.pi
 
     def conditional_moments(self, x: Array) -> tuple[Array, Array]:
         return ndtr(x) - ndtr(-x), 4.0 * ndtr(x) * ndtr(-x)

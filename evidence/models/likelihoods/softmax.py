@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -72,9 +71,7 @@ class Softmax(Several):
             return eta
         return np.concatenate([np.zeros_like(eta[..., :1, :]), eta], axis=-2)
 
-    def log_probs(
-        self, y: Array, eta: Array, own: Mapping[str, Array] = MappingProxyType({})
-    ) -> Array:
+    def log_probs(self, y: Array, eta: Array, own: Mapping[str, Array] | None = None) -> Array:
         eta = self._of_all(eta)
         with np.errstate(invalid="ignore"):
             away = eta - eta.max(axis=-2, keepdims=True)

@@ -12,8 +12,8 @@ from scipy.special import stdtr
 
 from ...numerics.jit import jit, vector_loop
 from ...numerics.special import LOG_SQRT_2PI, log
-from .base import Array, Predictive
-from .checks import Parametric, check_reals, stack
+from .base import Array
+from .checks import Noisy, stack
 from .counts import log_peak
 from .pointwise import Pointwise
 
@@ -56,7 +56,7 @@ def _log_normaliser(df: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class StudentT(Parametric):
+class StudentT(Noisy):
     r"""Real targets with outliers: ``y = x + scale · t``, ``t`` Student-t with ``df`` degrees.
 
     .. math:: \log p(y|x) = C - \tfrac{d+1}{2} \log(1 + z^2), \quad
@@ -87,8 +87,6 @@ class StudentT(Parametric):
 
     kernel = Pointwise(_bends, 4, _first_order)
 
-    check = check_reals
-
     def theta(self, y: Array) -> Array:
         df, scale = self.parameters(y)
         return stack(y, y, df, scale * np.sqrt(df), _log_normaliser(df) - np.log(scale))
@@ -118,7 +116,3 @@ class StudentT(Parametric):
         excess = np.where(df > 2.0, df - 2.0, np.nan)
         var = np.where(df > 2.0, scale**2 * df / excess, np.inf)
         return np.where(df > 1.0, x, np.nan), np.broadcast_to(var, x.shape)
-
-    def _predictive(self, mean: Array, var: Array) -> Predictive:
-        expected, noise = self.conditional_moments(mean)
-        return Predictive(expected, var + noise)

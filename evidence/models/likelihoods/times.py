@@ -72,9 +72,6 @@ class Shape(NamedTuple):
 class Times(Parametric):
     """What follows from the shape and the standard variable."""
 
-    poles: ClassVar[float] = 0.0
-    """Half-width of a strip in which exp h is tame."""
-
     check = check_positives
 
     @abstractmethod
@@ -96,6 +93,7 @@ class Times(Parametric):
         return stack(y, log_y - shape.c, shape.k, np.log(shape.k) + shape.peak - log_y)
 
     def strip(self, y: Array) -> Array:
+        """With ``poles`` the half-width of a strip in which exp h is tame."""
         return np.broadcast_to(self.poles / self.shape_of(y).k, y.shape)
 
     def location(self, y: Array) -> Array:

@@ -151,6 +151,7 @@ class _Inflated(_Zeros):
 
 class _Hurdle(_Zeros):
     share = "hu"
+    poles = 0.25 * np.pi  # half as far as they are, where exp(-μ) is one
 
     def simulate(self, x: ArrayLike, rng: np.random.Generator) -> Array:
         return self._draw(x, rng, self.draw_positive)
@@ -166,16 +167,11 @@ class _Hurdle(_Zeros):
         with np.errstate(over="ignore"):
             return part * mean, part * (var + mean * ((1.0 - part) * mean))
 
-    def strip(self, y: Array) -> float:
-        """Half as far as the poles, where exp(-μ) is one."""
-        return 0.25 * np.pi
-
     def fisher(self, y: Array) -> Array:
         """Zeros say nothing."""
         return super().fisher(y) * (y > 0.0)
 
-    def _predictive(self, mean: Array, var: Array) -> Predictive:
-        return Likelihood._predictive(self, mean, var)
+    _predictive = Likelihood._predictive
 
     @abstractmethod
     def hazard(self, x: ArrayLike) -> Array:

@@ -12,7 +12,8 @@ from scipy.sparse import csc_array, csr_array, eye_array, kron
 from ...execution.arguments import check_size, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
-from .base import Hyperparameter, Precision
+from ..borrowed import borrowed
+from .base import Precision
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,8 +30,10 @@ class Copies(Precision):
     def matrix(self) -> csc_array:
         return csc_array(kron(eye_array(self.count), self.part.matrix(), format="csc"))
 
-    def roots(self, values: Array) -> Array | None:
-        return self.part.roots(values)
+    roots = borrowed("part.roots")
+    hyperparameters = borrowed("part.hyperparameters")
+    theta = borrowed("part.theta")
+    bounds = borrowed("part.bounds")
 
     @property
     def null(self) -> Array:
@@ -48,18 +51,6 @@ class Copies(Precision):
         """As that of one, copy after copy."""
         own = self.part.design
         return None if own is None else csr_array(kron(eye_array(self.count), own, format="csr"))
-
-    @property
-    def hyperparameters(self) -> list[Hyperparameter]:
-        return self.part.hyperparameters
-
-    @property
-    def theta(self) -> Array:
-        return self.part.theta
-
-    @property
-    def bounds(self) -> Array:
-        return self.part.bounds
 
     def clone_with_theta(self, theta: ArrayLike) -> Self:
         return replace(self, part=self.part.clone_with_theta(theta))
