@@ -124,9 +124,9 @@ class Prior(ABC):
     def draw(self, rng: np.random.Generator) -> Array:
         """One x ~ N(m, K)."""
 
-    @abstractmethod
     def explained(self, cross: Array) -> Array:
         """kᵀK⁻¹k of every row k of ``cross`` (B, N): prior variance that x itself takes away."""
+        return np.einsum("bn,nb->b", cross, self.solve(cross.T))
 
 
 class Gaussian(ABC):
@@ -169,9 +169,9 @@ class Gaussian(ABC):
     def inner_times(self, v: Array) -> Array:
         """R v, v of shape (N,) or (N, J)."""
 
-    @abstractmethod
     def explained(self, cross: Array) -> Array:
         """kᵀRk of every row k of ``cross`` (B, N): prior variance that the sites take away."""
+        return np.einsum("bn,nb->b", cross, self.inner_times(cross.T))
 
     @abstractmethod
     def pair_sums(self, kappa: Array) -> Array:

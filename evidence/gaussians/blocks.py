@@ -103,7 +103,7 @@ class BlockGaussian:
         some = np.hstack([np.eye(P), np.eye(P)[:, rows] + np.eye(P)[:, columns]])
         turned: Any = self.turned
         sd = units_of(self.prior, P)
-        each = turned.variances_of(self.prior.turned(some / sd[:, :, None]))
+        each = turned.solved.variances_of(self.prior.turned(some / sd[:, :, None]))
         each, out = each.reshape(-1, N), np.empty((N, P, P))
         for p in range(P):
             out[:, p, p] = each[p]

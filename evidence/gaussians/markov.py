@@ -161,9 +161,6 @@ class MarkovPrior(Prior):
     def draw(self, rng: np.random.Generator) -> Array:
         return self.free.draw(rng)
 
-    def explained(self, cross: Array) -> Array:
-        return np.einsum("bn,nb->b", cross, self.solve(cross.T))
-
 
 class MarkovGaussian(Gaussian):
     """q for τ of any sign, as far as there is one."""
@@ -239,9 +236,6 @@ class MarkovGaussian(Gaussian):
 
     def inner_times(self, v: Array) -> Array:
         return _by_columns(lambda v: self._left(self.tau * v), v)
-
-    def explained(self, cross: Array) -> Array:
-        return np.einsum("bn,nb->b", cross, self.inner_times(cross.T))
 
     def pair_sums(self, kappa: Array, always: int = 2000, pairs: float = 3e8) -> Array:
         """Pairs of data at most ``max(always, pairs / T)`` states apart, nearer where q forgets.

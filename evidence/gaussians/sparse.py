@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csc_array, csr_array, eye_array
 
 from ..execution.clock import check_interrupt
 from ..messages import InputError
@@ -73,7 +73,7 @@ class Pattern:
         shared = np.flatnonzero(counts > many * max(A.nnz / n, 2.0))
         held = _held(null)
         last = np.concatenate([np.setdiff1d(shared if shared.size < n else [], held), held])
-        matrix = csc_array(ones + seen.T @ seen + _identity(n))
+        matrix = csc_array(ones + seen.T @ seen + eye_array(n, format="csc"))
         return cls.upon(analyse(matrix, last=last.astype(np.int64)), A)
 
     @classmethod
@@ -151,7 +151,7 @@ class SparsePrior(Prior):
     def memory(self) -> float:
         return self.pattern.memory
 
-    @cached_property
+    @property
     def variances(self) -> Array:
         return self.base.variances
 
@@ -173,7 +173,6 @@ class SparsePrior(Prior):
         out.mean = np.zeros(J * N)
         out.pattern = self.pattern.turned(out.design, J)
         out.base = Solved(out, None, self.base.factor)
-        vars(out).pop("variances", None)
         return out
 
     def times(self, v: Array) -> Array:
@@ -240,10 +239,6 @@ class SparseGaussian(Gaussian):
     def variances(self) -> Array:
         return self.solved.variances
 
-    def variances_of(self, prior: SparsePrior) -> Array:
-        """Of what data see in another design."""
-        return self.solved.variances_of(prior)
-
     @property
     def latent(self) -> tuple[Array, Array]:
         return self.latent_mean, self.solved.latent_variances
@@ -283,9 +278,6 @@ class SparseGaussian(Gaussian):
     def inner_times(self, v: Array) -> Array:
         tau = self.tau if v.ndim == 1 else self.tau[:, None]
         return tau * (v - self.solve(tau * v))
-
-    def explained(self, cross: Array) -> Array:
-        return np.einsum("bn,bn->b", cross, self.inner_times(cross.T).T)
 
     def draw_latent(self, z: Array) -> Array:
         """Columns of latent values from columns of normals."""
@@ -588,12 +580,6 @@ def null_in_words(v: Array, told: int = 4, alike: float = 1e-6) -> str:
     first = ", ".join(f"{value:.3g}" for value in v[:told])
     how = "constant" if np.ptp(v) < alike else f"({first}{', …' * (v.size > told)})"
     return f"{how} on {where.size} latent values from number {where[0]} on"
-
-
-def _identity(n: int) -> csc_array:
-    from scipy.sparse import eye_array
-
-    return eye_array(n, format="csc")
 
 
 @vector_loop
