@@ -13,11 +13,11 @@ from scipy.sparse import csc_array, diags_array
 from ...execution.arguments import check_size, number, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
-from .base import WIDE, Bounds, Combination, Precision
+from .base import WIDE, Bounds, Combination, Combined
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AR1(Precision):
+class AR1(Combined):
     """See :func:`ar1`."""
 
     parts: Combination
@@ -48,10 +48,6 @@ class AR1(Precision):
                 'variance, and rho_bounds="fixed"'
             )
         return float(self.rho)
-
-    @property
-    def n(self) -> int:  # type: ignore[override]
-        return self.parts.n
 
     def matrix(self) -> csc_array:
         noise = 1.0 / self.sigma**2

@@ -178,6 +178,16 @@ class Combination:
         return csc_array((data, self.indices, self.indptr), shape=(self.n, self.n))
 
 
+class Combined(Precision):
+    """A prior whose precision is such a combination."""
+
+    parts: Combination
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        return self.parts.n
+
+
 def selection(columns: Sequence[int] | Indices, n: int) -> csr_array:
     """The design that picks these latent values out of n."""
     columns = np.asarray(columns)

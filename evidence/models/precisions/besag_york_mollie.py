@@ -23,13 +23,13 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, eye_array, hstack, kron
 
 from ...numerics.arrays import Array
-from .base import WIDE, Bounds, Combination, Precision, selection
+from .base import WIDE, Bounds, Combination, Combined, selection
 from .graph import icar
 from .scaled import Scaled
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BYM2(Precision):
+class BYM2(Combined):
     """See :func:`bym2`."""
 
     field: Scaled
@@ -43,10 +43,6 @@ class BYM2(Precision):
     design: csr_array | None = None
 
     parameters: ClassVar[Mapping[str, float | None]] = {"sigma": None, "phi": 0.0}
-
-    @property
-    def n(self) -> int:  # type: ignore[override]
-        return self.parts.n
 
     def matrix(self) -> csc_array:
         rest = 1.0 - self.phi

@@ -28,14 +28,14 @@ from scipy.sparse import csc_array, csr_array, diags_array, eye_array, kronsum, 
 from ...execution.arguments import check_count, check_memory, number, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
-from .base import WIDE, Bounds, Combination, Precision, selection
+from .base import WIDE, Bounds, Combination, Combined, selection
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MaternGrid(Precision):
+class MaternGrid(Combined):
     """See :func:`matern_grid`."""
 
-    powers: Combination
+    parts: Combination
     """I, L, …, L^α on the grid with its margin."""
     shape: tuple[int, ...]
     nu: float
@@ -48,16 +48,12 @@ class MaternGrid(Precision):
 
     parameters: ClassVar[Mapping[str, float | None]] = {"range": None, "sigma": None}
 
-    @property
-    def n(self) -> int:  # type: ignore[override]
-        return self.powers.n
-
     def matrix(self) -> csc_array:
         alpha = round(self.nu + len(self.shape) / 2)
         k = math.sqrt(8.0 * self.nu) * self.spacing / self.range
         scale = _variance(k, alpha, len(self.shape)) / self.sigma**2
         binomial = (math.comb(alpha, j) * k ** (2 * (alpha - j)) for j in range(alpha + 1))
-        return self.powers(*(scale * b for b in binomial))
+        return self.parts(*(scale * b for b in binomial))
 
     def __repr__(self) -> str:
         cells = " x ".join(map(str, self.shape))
