@@ -93,6 +93,10 @@ class DataModel(InNotebooks, ABC):
         new.y, new.notes = self.likelihood.check(y)
         return new
 
+    def without_matrices(self) -> Self:
+        """The same model but for what it builds anew elsewhere: itself, where that is small."""
+        return self
+
     def seen(self, x: Array) -> Array:
         """What likelihoods see of rows of latent values."""
         return x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,10 +37,6 @@ class LatentModel(DataModel):
         new = super().with_data(y)
         new.theta = self.likelihood.theta(new.y)
         return new
-
-    @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """What a result tells of its model, in plain words and numbers."""
 
     @property
     def suspect(self) -> str:

@@ -202,10 +202,6 @@ class SparseModel(LatentModel):
         """The same model without what computing does not need."""
         return self
 
-    def without_matrices(self) -> SparseModel:
-        """The same model: its matrices are small."""
-        return self
-
     def log_prior(self, x: ArrayLike) -> Array:
         """log density of the prior for a batch ``x`` of shape (..., n)."""
         batch, shape = rows("x", x, self.n, "latent values")

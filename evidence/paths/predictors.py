@@ -15,7 +15,7 @@ import numpy as np
 from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import positive_eigh
 from ..messages import InputError
-from ..models.fields import FieldsModel
+from ..models.predictors import PredictorsModel
 from .base import TemperedPath
 from .coordinates import KINDS, Array, Frame, block_coordinates
 from .stepped import SteppedPath
@@ -26,14 +26,14 @@ class _Tilt:
 
     reference: BlockReference
 
-    def _values(self, x: Array) -> Array:
+    def tilt(self, x: Array) -> Array:
         model, eta = self.reference.model, self.reference.model.likelihood.split(x)
         with np.errstate(over="ignore", invalid="ignore"):
             each = model.likelihood.log_probs(model.observed, eta) - self.reference.sites.log(eta)
         total = each.sum(axis=-1)
         return np.where(np.isnan(total), -np.inf, total)
 
-    def _both(self, x: Array) -> tuple[Array, Array]:
+    def tilt_and_gradient(self, x: Array) -> tuple[Array, Array]:
         model, sites = self.reference.model, self.reference.sites
         eta = model.likelihood.split(x)
         value, slope = model.likelihood.slopes(model.observed, eta)
@@ -53,15 +53,9 @@ class PredictorsPath(_Tilt, TemperedPath):
                 "coordinates 'expected' need a likelihood with one latent value per datum, which "
                 f"{self.model!r} has not; use one of {known}"
             )
-        if self.reference.name == "prior" and isinstance(self.model, FieldsModel):
+        if self.reference.name == "prior" and isinstance(self.model, PredictorsModel):
             return block_coordinates([_Field(K) for K in self.model.covariances], self.mean, kind)
         return super().make_coordinates(kind)
-
-    def tilt(self, x: Array) -> Array:
-        return self._values(x)
-
-    def tilt_and_gradient(self, x: Array) -> tuple[Array, Array]:
-        return self._both(x)
 
 
 class _Field:
@@ -90,8 +84,8 @@ class SteppedPredictorsPath(_Tilt, SteppedPath):
     reference: BlockReference  # type: ignore[assignment]
 
     def tilt(self, x: Array) -> Array:
-        return self._values(self.model.prior.predictors(x))
+        return super().tilt(self.model.prior.predictors(x))
 
     def tilt_and_gradient(self, x: Array) -> tuple[Array, Array]:
-        total, slopes = self._both(self.model.prior.predictors(x))
+        total, slopes = super().tilt_and_gradient(self.model.prior.predictors(x))
         return total, np.ascontiguousarray((self.model.prior.design.T @ slopes.T).T)
