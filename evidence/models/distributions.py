@@ -10,7 +10,7 @@ from scipy import stats
 from ..execution.arguments import shown
 from ..messages import InputError, suggest
 from ..numerics.arrays import Array
-from .expressions import check_length, quoted, readable, tree_of
+from .expressions import quoted, readable, tree_of
 
 _MEANT = {
     word: family
@@ -60,7 +60,6 @@ def from_text(name: str, text: str) -> stats.distributions.rv_frozen:
     Traceback (most recent call last):
     evidence.InputError: priors['x'] is 'halfnorm(2)': the last number is where it begins, ...
     """
-    check_length(f"priors[{name!r}]", text)
     try:
         with readable(f"priors[{shown(name)}]", text):
             if "(" in text:

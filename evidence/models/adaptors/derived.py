@@ -62,10 +62,7 @@ def derive(logp: object, x: object) -> tuple[dict[str, Callable[..., Any] | None
 
     missing = (NotImplementedError, MethodNotDefined, NullTypeGradError)
     v = pt.vector("v", dtype="float64")
-    value = Graph([x], logp)
-    functions: dict[str, Callable[..., Any] | None] = {
-        "logdensity": Here(lambda x: np.array([value(row) for row in x]))
-    }
+    functions: dict[str, Callable[..., Any] | None] = {"logdensity": rowwise(Graph([x], logp))}
 
     def slope(y: object) -> Any:
         return pt.grad(y, x, consider_constant=[v], disconnected_inputs="ignore")
@@ -80,11 +77,14 @@ def derive(logp: object, x: object) -> tuple[dict[str, Callable[..., Any] | None
         lost = "third derivatives" if "hessian" in functions else "second derivatives"
         return functions, f"no {lost if 'value_and_grad' in functions else 'gradient'}: {error}"
     along = Graph([x, v], third)
-    functions["along"] = Here(
-        lambda x, w: np.array([along(*row) for row in zip(x, w, strict=True)])
-    )
+    functions["along"] = rowwise(along)
     functions["third"] = _third(along)
     return functions, ""
+
+
+def rowwise(graph: Graph) -> Here:
+    """Its values at batches of points."""
+    return Here(lambda *x: np.array([graph(*rows) for rows in zip(*x, strict=True)]))
 
 
 def _pairs(graph: Graph) -> Here:

@@ -12,7 +12,7 @@ from ...execution.arguments import shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..density.autodiff import Compiled, from_jax
-from .derived import Graph, Here, derive
+from .derived import Graph, Here, derive, rowwise
 from .graphs import Graphs, graphs_of
 from .program import ProgramModel, Report, check_words, needed
 
@@ -112,11 +112,8 @@ def _by_jax(graphs: Graphs, metric: object) -> tuple[Found | None, str]:
         return None, f"JAX cannot translate it: {type(error).__name__}: {line[0][:200]}"
     if callable(metric):  # written in JAX, as for ev.from_jax
         metric = from_jax(logp, graphs.dim, metric=metric).metric
-    return (
-        model.functions._asdict(),
-        Report(outward, inward, graphs.names, graphs.numbered),
-        metric,
-    ), ""
+    report = Report(outward, inward, graphs.names, graphs.numbered)
+    return (model.functions._asdict(), report, metric), ""
 
 
 def _jaxified(x: object, output: object) -> Here:
@@ -136,12 +133,8 @@ def _by_pytensor(graphs: Graphs, metric: object) -> tuple[Found, str]:
     functions, lost = derive(graphs.logp, graphs.x)
     outward = Graph([graphs.x], graphs.outward, _PYTHON)
     inward = Graph([graphs.theta], graphs.inward, _PYTHON)
-    report = Report(_rowwise(outward), _rowwise(inward), graphs.names, graphs.numbered)
+    report = Report(rowwise(outward), rowwise(inward), graphs.names, graphs.numbered)
     return (functions, report, metric), lost
-
-
-def _rowwise(graph: Graph) -> Here:
-    return Here(lambda x: np.array([graph(row) for row in x]))
 
 
 def _prior_draws(

@@ -729,7 +729,9 @@ def _frame(
     used = list(dict.fromkeys(used))
     if twice := [name for name in used if known.count(name) > 1]:
         raise InputError(f"data have {known.count(twice[0])} columns called {twice[0]!r}")
-    ends = {columns(end, known)[0] for p in every if (end := _end(p)) in known}
+    # the second arguments of cens(), which only intervals have
+    ends = {p.extras.get("cens", "").partition(",")[2].strip() for p in every}
+    ends = {columns(end, known)[0] for end in ends if end in known}
     gone = table[[name for name in used if name not in ends]].isna().any(axis=1).to_numpy()
     notes = []
     if gone.any():
@@ -793,11 +795,6 @@ def _predicting(own: Parts, further: Iterable[Parts], used: Sequence[str]) -> tu
     explaining = {c for part in (own, *further) for c in _explaining(part, used)}
     bounds = {c for word in _BOUNDS for c in columns(own.extras.get(word, ""), used)}
     return tuple(name for name in used if name not in {own.response, *(bounds - explaining)})
-
-
-def _end(parts: Parts) -> str:
-    """The second argument of cens(), which only intervals have."""
-    return parts.extras.get("cens", "").partition(",")[2].strip()
 
 
 def _censored(

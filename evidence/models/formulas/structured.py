@@ -55,10 +55,8 @@ class OnLevels:
 
     @property
     def labels(self) -> list[str]:
-        call, extra = (
-            named_effect(self.of_predictor, self.call),
-            "" if self.groups is None else ",",
-        )
+        call = named_effect(self.of_predictor, self.call)
+        extra = "" if self.groups is None else ","
         groups = [""] if self.groups is None else list(map(str, self.groups))
         names = [f"{call}[{level}{extra}{g}]" for g in groups for level in self.levels]
         more = self.precision.n - len(names)  # values that no datum sees itself

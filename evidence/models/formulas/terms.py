@@ -314,8 +314,7 @@ class Groups:
 
     @property
     def precision(self) -> Precision:
-        start = 0.5 * self.scales
-        return effects(len(self.levels), self._effects, start)
+        return effects(len(self.levels), self._effects, 0.5 * self.scales)
 
     @property
     def labels(self) -> list[str]:

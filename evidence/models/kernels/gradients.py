@@ -76,8 +76,7 @@ def contract(kernel: Kernel, X: Array, W: Array) -> Array:
 
 def _reverse(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
     """The kernel's matrix on X and its pullback."""
-    rule = _rules().get(type(kernel), _asked)
-    return rule(kernel, X)
+    return _rules().get(type(kernel), _asked)(kernel, X)
 
 
 def _rules() -> dict[type, Callable[[Kernel, Array], tuple[Value, Pullback]]]:

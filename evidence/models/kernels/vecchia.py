@@ -203,10 +203,6 @@ def _length_scales(kernel: Kernel, D: int) -> Array:
     return np.ones(D)
 
 
-def _is_stationary(kernel: Kernel) -> bool:
-    return hasattr(kernel, "is_stationary") and hasattr(kernel, "diag") and kernel.is_stationary()
-
-
 def _diagonal(kernel: Kernel, X: Array) -> Array:
     if hasattr(kernel, "diag"):
         return np.asarray(kernel.diag(X), dtype=float)
@@ -229,7 +225,7 @@ def _covariances(kernel: Kernel, X: Array, groups: Indices) -> Array:
 
     (B, q), x = groups.shape, X[groups]
     K = np.empty((B, q, q))
-    if _is_stationary(kernel):
+    if hasattr(kernel, "is_stationary") and hasattr(kernel, "diag") and kernel.is_stationary():
         i, j = np.tril_indices(q, -1)
         gaps = (x[:, i] - x[:, j]).reshape(-1, X.shape[1])
         K[:, i, j] = kernel(np.zeros_like(X[:1]), gaps).reshape(B, -1)
