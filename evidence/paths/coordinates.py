@@ -53,7 +53,6 @@ class Base(Protocol):
 
     def curvature(self, x: Array) -> Array:
         """(Σ⁻¹ - K⁻¹) x for columns of x."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

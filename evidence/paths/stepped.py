@@ -52,7 +52,8 @@ class SteppedPath(TemperedPath):
 
     def __init__(self, reference: GaussianReference) -> None:
         super().__init__(reference)
-        self.frames["base"] = _frame(reference.gaussian.root())
+        white = reference.gaussian.root()
+        self.frames["base"] = RootFrame(white.mean, np.ones(white.mean.size), white)
 
     @property
     def n(self) -> int:
@@ -108,7 +109,3 @@ class SteppedPath(TemperedPath):
                 eta[part] = slope.reshape(rows.shape) - nu + tau * rows
         total[np.isnan(total)] = -np.inf
         return total + log_share, eta + more
-
-
-def _frame(white: Root) -> RootFrame:
-    return RootFrame(white.mean, np.ones(white.mean.size), white)
