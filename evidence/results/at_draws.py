@@ -74,7 +74,8 @@ class AtDraws:
         step = max(1, together // y.size)
         for first in range(0, len(flat), step):
             part = flat[first : first + step]
-            theta = [p.at(rows).theta(y) for p in self._from(first, len(part))]
+            own = self.likelihoods[first : first + step] or self.likelihoods  # or one of all
+            theta = [p.at(rows).theta(y) for p in own]
             theta *= len(part) // len(theta)
             kernel = self.likelihoods[0].kernel
             values = evaluate(kernel, np.hstack(theta), part.ravel())
@@ -85,20 +86,16 @@ class AtDraws:
         """The same where a datum sees several predictors."""
         eta = likelihood.split(self.seen)[..., rows]
         flat = eta.reshape(-1, *eta.shape[-2:])
-        each = self.likelihoods if len(self.likelihoods) > 1 else [likelihood]
-        parts = zip(each, np.split(flat, len(each)), strict=True)
+        parts = zip(self.likelihoods, np.split(flat, len(self.likelihoods)), strict=True)
         y = self.y[rows]
         out = [p.at(rows).log_probs(y, own) for p, own in parts]  # type: ignore[attr-defined]
         return np.concatenate(out).reshape(*eta.shape[:-2], y.size)
 
     def cdf(self, y: Array, rows: slice | Indices) -> Array:
         """P(Y_n ≤ y_n | x_n) at every draw, shape (chains · draws, rows)."""
-        seen = self.seen
-        if isinstance(several := self.likelihoods[0], Several):
-            seen = several.split(seen)[..., rows].reshape(*seen.shape[:-1], -1)
-        else:
-            seen = seen[..., rows]
-        seen = seen.reshape(-1, seen.shape[-1])
+        first = self.likelihoods[0]
+        seen = first.split(self.seen) if isinstance(first, Several) else self.seen
+        seen = seen[..., rows].reshape(self.seen[..., 0].size, -1)
         likelihoods = [p.at(rows) for p in self.likelihoods]
         if len(likelihoods) == 1:
             return likelihoods[0].cdf(y, seen)
@@ -112,10 +109,6 @@ class AtDraws:
         pairs = zip(self.likelihoods, flat, strict=True)
         shape = (*self.seen.shape[:-1], self.y.size)
         return np.array([p.simulate(x, rng) for p, x in pairs]).reshape(shape)
-
-    def _from(self, first: int, count: int) -> tuple[Likelihood, ...]:
-        several = len(self.likelihoods) > 1
-        return self.likelihoods[first : first + count] if several else self.likelihoods
 
 
 def check_same(model: Described, posterior: Result) -> None:

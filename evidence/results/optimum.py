@@ -93,7 +93,7 @@ class Optimum(ResultOnAxes):
     def _about(self) -> list[str]:
         return [
             f"log Z = {self.logz:.4f} (EP), {self.logz_corrected:.4f} (EP, corrected)",
-            f"prior: {_prior_in_words(self.model)}",
+            f"prior: {self.model.hyperparameters.kernels[0]}",
             f"{len(self.history)} evaluations ({self.rejected} rejected) from "
             f"{len(self.restarts)} start(s) in {self.seconds:.1f} s",
         ]
@@ -115,7 +115,3 @@ class Optimum(ResultOnAxes):
             model = models["model"].at(theta)
             models, state = {"model": model}, {**state, "reference": fit_best(model)}
         return super()._restore(state, models)
-
-
-def _prior_in_words(model: LatentModel) -> str:
-    return str(model.hyperparameters.kernels[0])
