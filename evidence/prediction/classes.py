@@ -26,7 +26,6 @@ from .mixture import Mixture, blocks
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 NODES = 1024  # quasi-random latent values behind every probability, at least
@@ -69,11 +68,7 @@ class ClassPrediction(AtPoints):
     def _about(self) -> list[str]:
         return ["{} points, {} classes".format(*self.probability.shape)]
 
-    def _frame(self) -> pd.DataFrame:
-        return self.to_frame()
-
-    def _draw(self, ax: Axes | None) -> Axes:
-        return plot_class_prediction(self, ax)
+    _draw = plot_class_prediction
 
     @classmethod
     def of(
@@ -122,6 +117,8 @@ class ClassPrediction(AtPoints):
         columns = {"label": self.label}
         columns |= {f"p[{c}]": p for c, p in zip(self.classes, self.probability.T, strict=True)}
         return pd.DataFrame(columns)
+
+    _frame = to_frame
 
 
 def expected_probabilities(likelihood: Softmax, mean: Array, cov: Array, z: Array) -> Array:

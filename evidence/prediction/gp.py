@@ -35,7 +35,6 @@ from .quantiles import NODES, Part, latent_quantiles, observed_quantiles
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 class Share(NamedTuple):
@@ -98,8 +97,7 @@ class Prediction(AtPoints):
 
         return pd.DataFrame({"mean": self.mean, "sd": np.sqrt(self.var)})
 
-    def _draw(self, ax: Axes | None) -> Axes:
-        return plot_prediction(self, ax)
+    _draw = plot_prediction
 
     def _state(self) -> dict[str, Any]:
         there = [(share, stored(share.mixture, self.batch_size)) for share in self.shares]
@@ -137,8 +135,9 @@ class Prediction(AtPoints):
             for share in prediction.shares
             if weight > 0.0
         ]
-        labels = self.labels if all(_same(self.labels, p.labels) for p in predictions) else None
-        return {"shares": tuple(shares), "labels": labels}
+        own = np.array(self.labels)
+        alike = all(np.array_equal(own, np.array(p.labels)) for p in predictions)
+        return {"shares": tuple(shares), "labels": self.labels if alike else None}
 
     def _blocks(self, work: int = 1) -> Iterator[tuple[slice, list[Part]]]:
         """Points a block at a time; ``work`` numbers will be needed for each of them."""
@@ -309,10 +308,6 @@ class Prediction(AtPoints):
             each = zip(self.labels, self.probability.T, strict=True)
             columns |= {f"p[{label}]": p for label, p in each}
         return pd.DataFrame(columns)
-
-
-def _same(labels: NDArray[Any] | None, others: NDArray[Any] | None) -> bool:
-    return np.array_equal(np.array(labels), np.array(others))
 
 
 def _in_words(likelihood: Likelihood) -> str:

@@ -214,20 +214,11 @@ def _averaged(
             "model: formulas take tables and the other models arrays; predict with each of them, "
             "comparison.models[name]"
         )
-    made = [
-        predict(
-            comparison.models[name], X_new,
-            posterior=_of_hyperparameters(comparison.results[name]), **words,
-        )
-        for name in likely
-    ]  # fmt: skip
+    results = comparison.results
+    known = {n: results[n] if isinstance(results[n], IntegratedEvidence) else None for n in likely}
+    made = [predict(comparison.models[n], X_new, posterior=q, **words) for n, q in known.items()]
     weights = [share[name] for name in likely]
     return made[0] if len(made) == 1 else made[0].mixture(made, weights)
-
-
-def _of_hyperparameters(result: object) -> IntegratedEvidence | None:
-    """What a result says of a model with free hyperparameters."""
-    return result if isinstance(result, IntegratedEvidence) else None
 
 
 def _check_likelihood(
