@@ -53,15 +53,12 @@ class Start(Protocol):
     def draw(self, rng: Generator, m: int) -> tuple[Array, float, float]:
         """``m`` rows of θ, the log of an unbiased estimate of the density's integral, and the
         mean of what :meth:`control` is the log of."""
-        ...
 
     def control(self, theta: Array) -> Array:
         """log of what weights are expected to be at the rows of θ."""
-        ...
 
     def log_density(self, theta: Array) -> Array:
         """Log density at the rows of θ."""
-        ...
 
 
 class StudentMixture(NamedTuple):

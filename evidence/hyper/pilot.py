@@ -44,15 +44,12 @@ class LooksAt(EvidenceAt, Protocol):
     @property
     def fewest(self) -> int:
         """Latent draws behind an estimate that cost little beside the fit."""
-        ...
 
     def look(self, theta: Array) -> Look:
         """EP's evidence and its gradient, or :class:`.NoEvidence`."""
-        ...
 
     def near(self, places: Array, looks: list[Look], root: Array, n_draws: int) -> LooksAt:
         """The same, begun from what was seen at some places, by so many latent draws."""
-        ...
 
 
 class ThetaPilot(NamedTuple):
