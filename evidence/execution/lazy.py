@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import ModuleSpec
+from typing import TYPE_CHECKING, Any
 
 from ..messages import suggest
 from .clock import interruptible
@@ -54,3 +55,26 @@ def offered(
             return import_module(f"{home.__name__}.{name}")
 
     return homes, fetch, lambda: sorted(homes)
+
+
+class Later:
+    """A module that is imported when it is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(import_module(self._name), name)
+
+
+# for every module that needs them; of what stands in hints alone nothing is imported
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+    from sklearn.gaussian_process import kernels
+    from sklearn.gaussian_process.kernels import Kernel
+else:
+    pd, kernels = Later("pandas"), Later("sklearn.gaussian_process.kernels")
+    Axes = Figure = DataFrame = Kernel = Any

@@ -11,19 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from ..execution.lazy import Kernel, kernels
 from ..models.covariance import call_kernel
 from ..numerics.arrays import Array
 from ..numerics.jit import jit, vector_loop
 from ..numerics.special import exp
-
-if TYPE_CHECKING:
-    from sklearn.gaussian_process.kernels import Kernel
-
 
 #: a value held, or the position of its log in θ
 _Parameter = float | int
@@ -106,11 +103,10 @@ def _general(kernel: Kernel, X: Array, relative_jitter: float, theta: Array) -> 
 def _isotropic(kernel: Kernel) -> tuple[float, _Parameter, _Parameter] | None:
     """ν (infinite for a squared exponential), variance and length scale of a kernel that is no
     more than that."""
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product
-
-    factors = [kernel.k1, kernel.k2] if type(kernel) is Product else [kernel]
-    shapes = [factor for factor in factors if type(factor) in (RBF, Matern)]
-    if len(shapes) != 1 or {type(f) for f in factors if f not in shapes} - {ConstantKernel}:
+    factors = [kernel.k1, kernel.k2] if type(kernel) is kernels.Product else [kernel]
+    shapes = [factor for factor in factors if type(factor) in (kernels.RBF, kernels.Matern)]
+    others = {type(factor) for factor in factors if factor not in shapes}
+    if len(shapes) != 1 or others - {kernels.ConstantKernel}:
         return None
     nu = getattr(shapes[0], "nu", math.inf)
     if nu not in (0.5, 1.5, 2.5, math.inf) or np.ndim(shapes[0].length_scale):

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..approximations.reference import GaussianReference
+from ..execution.lazy import pd
 from ..messages import Message
 from ..models.scales import natural
 from ..numerics.arrays import Array, Indices
 from .search import Search, SearchEnd
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def tabulate(
     search: Search, names: list[str], errors: Array | None
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """What moved, every evaluation, and where every start ended."""
-    import pandas as pd
-
     assert search.best is not None
     theta, lows = search.best.theta[search.moving], search.lows
     columns = {

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..execution.arguments import array, number, shown
+from ..execution.lazy import Kernel
 from ..messages import InputError
 from ..numerics.arrays import Array
 from ..numerics.triangles import copy_triangle, factor, symmetrised
 from .structures import choose
-
-if TYPE_CHECKING:
-    from sklearn.gaussian_process.kernels import Kernel
 
 
 class CovarianceError(InputError):

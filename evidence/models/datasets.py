@@ -7,18 +7,15 @@ import os
 import zlib
 from collections.abc import Iterable
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..execution.arguments import array, check_choice, shown
+from ..execution.lazy import pd
 from ..messages import InputError, suggest
 from ..numerics.arrays import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 #: research data sets that :func:`load` knows
 NAMES = (
@@ -165,8 +162,6 @@ def _read(path: FilePath, sep: str | None) -> pd.DataFrame:
         )
     if parquet and importlib.util.find_spec("pyarrow") is None:
         raise InputError("reading Parquet needs pyarrow: pip install 'log-evidence[data]'")
-
-    import pandas as pd
 
     try:
         if parquet:

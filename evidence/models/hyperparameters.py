@@ -22,19 +22,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..execution.arguments import array, number, shown
+from ..execution.lazy import Kernel
 from ..messages import InputError, suggest
 from ..numerics.arrays import Array, Indices
 from .likelihoods.base import Likelihood, family
 from .scales import natural, to_line
-
-if TYPE_CHECKING:
-    from sklearn.gaussian_process.kernels import Kernel
 
 _PREFIX = "likelihood__"
 _ENTRY = re.compile(r"\[\d+\]$")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..execution.arguments import plain, shown
+from ..execution.lazy import pd
 from ..messages import InputError, suggest
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def check_labels(
@@ -67,8 +65,6 @@ def in_order(column: pd.Series[Any], levels: str, *, shown: int = 10) -> pd.Cate
 
     ``shown``: labels in a message.
     """
-    import pandas as pd
-
     words = [word.strip() for word in next(csv.reader([levels], skipinitialspace=True), [])]
     found = {_as_written(value): value for value in column.dropna().unique()}
     for word in words:

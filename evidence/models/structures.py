@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..execution.arguments import machine_memory, shown
+from ..execution.lazy import Kernel
 from ..gaussians.base import Prior
 from ..gaussians.markov import MarkovPrior
 from ..gaussians.sparse import Pattern
@@ -20,9 +21,6 @@ from ..messages import InputError, suggest
 from ..numerics.arrays import Array
 from .kernels import statespace
 from .kernels.vecchia import MOST_DIMENSIONS, Neighbours, VecchiaPrior
-
-if TYPE_CHECKING:
-    from sklearn.gaussian_process.kernels import Kernel
 
 _ALWAYS_DENSE = 2000
 _SWEEPS = 30  # of a fit

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..execution.arguments import array, shown
+from ..execution.lazy import pd
 from ..messages import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def check_drawn(name: str, value: object, wanted: str, *attributes: str) -> None:

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..execution.arguments import check_count
+from ..execution.lazy import Axes, Figure
 from ._given import check_drawn
 from ._style import INK, axes_of, bars, legend, looks, new_figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from ..results.calibration import Calibration, Design
 
 

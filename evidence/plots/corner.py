@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..execution.arguments import array, check_count, listed, number, shown
+from ..execution.lazy import Axes, Figure
 from ..messages import InputError
 from ._style import SHADES, new_figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
     from ..numerics.arrays import Array

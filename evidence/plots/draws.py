@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..execution.arguments import array, check_count
+from ..execution.lazy import Axes, Figure
 from ..statistics import diagnostics
 from ._given import check_drawn
 from ._style import INK, axes_of, legend, new_figure, nothing, whole_ticks
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from ..results.draws import Draws
 
 

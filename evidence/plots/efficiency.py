@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..execution.arguments import array, check_positive, listed, number
+from ..execution.lazy import Axes, pd
 from ._given import check_table
 from ._style import INK, approximations, axes_of, bars, legend, log_ticks, looks, write
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
 
 _RUNS, _NAMES = ("logz", "seconds"), ("method", "ladder")  # columns of a table of runs
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..execution.lazy import Axes, Figure
 from ._given import check_drawn
 from ._style import (
     INK,
@@ -25,9 +26,6 @@ from ._style import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from ..results.evidence import EvidenceResult
 
 _ALIKE = "too few islands, or none unlike another"

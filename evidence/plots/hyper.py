@@ -12,16 +12,13 @@ from numpy.typing import ArrayLike
 
 from ..execution.arguments import array, check_count, listed, number
 from ..execution.arguments import names as check_names
+from ..execution.lazy import Axes, Figure, pd
 from ..messages import InputError
 from ._given import check_drawn, check_table
 from ._style import INK, SHADES, axes_of, legend, log_ticks, new_figure, short_name, whole_ticks
 from .draws import plot_trace
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from ..results.hyper import HyperDraws
     from ..results.optimum import Optimum
 

@@ -8,15 +8,13 @@ import numpy as np
 from scipy.stats import binom
 
 from ..execution.arguments import check_count
+from ..execution.lazy import Axes, Figure
 from ..messages import InputError
 from ..statistics.psis import LIMIT
 from ._given import check_drawn
 from ._style import INK, axes_of, legend, new_figure, nothing, write
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from ..results.loo import LooResult
 
 

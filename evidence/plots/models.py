@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..execution.lazy import Axes, Figure
 from ..messages import InputError
 from ._given import check_drawn, check_table
 from ._style import (
@@ -23,9 +24,6 @@ from ._style import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from ..numerics.arrays import Array
     from ..results.comparison import Comparison
     from ..results.surface import Surface

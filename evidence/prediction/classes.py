@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..execution.arguments import shown
+from ..execution.lazy import pd
 from ..execution.progress import Bar
 from ..messages import InputError
 from ..models.likelihoods.softmax import Softmax
@@ -23,10 +24,6 @@ from ..numerics.arrays import Array
 from ..plots.predictions import plot_class_prediction
 from .base import AtPoints
 from .mixture import Mixture, blocks
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 NODES = 1024  # quasi-random latent values behind every probability, at least
 
@@ -112,8 +109,6 @@ class ClassPrediction(AtPoints):
 
     def to_frame(self) -> pd.DataFrame:
         """One row per point: the most probable label and the probability of every class."""
-        import pandas as pd
-
         columns = {"label": self.label}
         columns |= {f"p[{c}]": p for c, p in zip(self.classes, self.probability.T, strict=True)}
         return pd.DataFrame(columns)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..execution.arguments import check_count, check_kind, number, shown
 from ..execution.keywords import hinted
+from ..execution.lazy import Axes, pd
 from ..messages import InputError, suggest
 from ..models.formulas.model import FormulaModel, as_frame
 from ..models.formulas.parse import Parts, columns, parse
@@ -18,10 +19,6 @@ from ..numerics.arrays import Array
 from ..plots.predictions import expected, plot_effect
 from ..verbs._options import Posterior
 from .predict import predict
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 _NOBODY = "(no group)"
 
@@ -100,8 +97,6 @@ def plot_effects(
     along = values.drop_duplicates().sort_values().to_numpy(None if is_number else object)
     if is_number and len(along) > points and not _in_a_series(parts, name, model.columns):
         along = np.linspace(values.min(), values.max(), points)
-    import pandas as pd
-
     rows = pd.DataFrame({name: along})
     for column in model.columns:
         if column != name:

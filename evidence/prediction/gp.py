@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from ..execution.arguments import array, check_choice, shown
+from ..execution.lazy import pd
 from ..execution.progress import Bar
 from ..messages import InputError
 from ..models import likelihoods
@@ -32,9 +33,6 @@ from ..results.base import quantiles_of
 from .base import AtPoints
 from .mixture import Mixture, Stored, blocks, stored
 from .quantiles import NODES, Part, latent_quantiles, observed_quantiles
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Share(NamedTuple):
@@ -93,8 +91,6 @@ class Prediction(AtPoints):
 
     def _frame(self) -> pd.DataFrame:
         """What is there already; :meth:`to_frame` has more."""
-        import pandas as pd
-
         return pd.DataFrame({"mean": self.mean, "sd": np.sqrt(self.var)})
 
     _draw = plot_prediction
@@ -293,8 +289,6 @@ class Prediction(AtPoints):
         probability of +1, averaged, and its interval (probability_q5, probability_q95); for an
         ordinal formula the probability of every category.
         """
-        import pandas as pd
-
         ends = {name: q for name, q in quantiles_of(level).items() if name != "median"}
         found = self.quantiles(list(ends.values()))
         columns = {"mean": self.mean, "sd": np.sqrt(self.var)}

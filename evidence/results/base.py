@@ -6,7 +6,7 @@ import html
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 from ..execution import files
 from ..execution.arguments import Shape, check_path, fits, number
 from ..execution.checkpoint import digest
+from ..execution.lazy import Axes, DataFrame, Figure, pd
 from ..messages import InputError, Message, messages
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-else:  # pandas is imported when there is a frame to make
-    DataFrame = Any
 
 _VERSION = 2
 WIDTH = 100  # characters of a line of text
@@ -308,8 +302,6 @@ def kinds(kind: type[Result] = Result) -> Iterator[type[Result]]:
 
 def data_frame(data: object, **words: object) -> DataFrame:
     """A frame of pandas, whose import waits until there is one."""
-    import pandas as pd
-
     return pd.DataFrame(data, **words)
 
 

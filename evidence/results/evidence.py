@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,10 +15,7 @@ from ..models.gp import GPModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
 from . import export
-from .base import DataFrame, Result, data_frame, frame_of_draws
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from .base import DataFrame, Figure, Result, data_frame, frame_of_draws
 
 
 class Estimate(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +19,9 @@ from ..numerics.arrays import Array
 from ..statistics import diagnostics
 from . import export
 from .at_draws import Described
-from .base import DataFrame, Result, data_frame, frame_of_draws, quantiles_of
+from .base import DataFrame, Figure, Result, data_frame, frame_of_draws, quantiles_of
 from .evidence import EvidenceResult
 from .optimum import Optimum
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(eq=False, repr=False)

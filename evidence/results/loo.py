@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -23,10 +23,7 @@ from .. import plots
 from ..execution.arguments import check_kind
 from ..messages import InputError, Message
 from ..numerics.arrays import Array
-from .base import DataFrame, Result, data_frame
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .base import Axes, DataFrame, Result, data_frame
 
 
 class Difference(NamedTuple):

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from .. import plots
 from ..messages import Message
-from .base import DataFrame, ResultOnAxes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .base import Axes, DataFrame, ResultOnAxes
 
 
 @dataclass(frozen=True, eq=False, repr=False)

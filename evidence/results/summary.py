@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from .. import plots
 from ..execution.arguments import shown
+from ..execution.lazy import pd
 from ..messages import InputError, Message
 from ..numerics.arrays import Array
-from .base import DataFrame, ResultOnAxes, quantiles_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .base import Axes, DataFrame, ResultOnAxes, quantiles_of
 
 _EFFECT = r"^((?:.*?\|)?[^\[]*)\["  # "x|g" of "x|g[3]"
 
@@ -56,8 +53,6 @@ class Summary(ResultOnAxes):
     @property
     def table(self) -> DataFrame:
         """Common effects, then hyperparameters."""
-        import pandas as pd
-
         parts = [part for part in (self.common, self.hyperparameters) if len(part)]
         return pd.concat(parts or [self.common])
 

@@ -31,6 +31,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import erfinv, ndtri
 
 from ...execution.arguments import number, shown
+from ...execution.lazy import pd
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..likelihoods.quadrature import evaluate
@@ -43,8 +44,6 @@ from .priors import OfSquare
 from .terms import Common, Design, Groups, Term, check_independent
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from .model import FormulaModel
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from scipy.sparse import csr_array, hstack, vstack
 
 from ...execution.arguments import check_choice, shown
 from ...execution.keywords import also, hinted
+from ...execution.lazy import pd
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..distributions import from_text
@@ -46,9 +47,6 @@ from .parse import Parts, check_names, columns, compact_names, parse, split
 from .priors import for_hyperparameters, starts, with_bounds
 from .structured import TERMS, structured
 from .terms import Common, Design, Groups, Term, keys, named_effect
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _BOUNDS = ("cens", "trunc")
 
@@ -246,8 +244,6 @@ class FormulaModel(SparseModel):
     @property
     def table(self) -> pd.DataFrame:
         """One row per common effect or hyperparameter, and the prior of each."""
-        import pandas as pd
-
         rows = []
         for term in self.terms:
             if isinstance(term, Common):
@@ -698,8 +694,6 @@ def _given(priors: object) -> dict[str, Any]:
 
 def as_frame(data: Any, name: str = "data") -> pd.DataFrame:
     """A table as a frame of pandas, in which numbers are numbers, and not any objects."""
-    import pandas as pd
-
     if isinstance(data, pd.DataFrame):
         return data.infer_objects()
     if not isinstance(data, Mapping) and not hasattr(data, "to_pandas"):

@@ -14,22 +14,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import stats
 from scipy.sparse import csr_array
 
 from ...execution.arguments import shown
+from ...execution.lazy import pd
 from ...messages import InputError, suggest
 from .. import precisions
 from ..precisions.base import Precision
 from ..precisions.graph import adjacency
 from .parse import Structured
 from .terms import keys, named_effect, named_term, places
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _EVEN = 1e-6  # of a step
 
@@ -78,8 +76,6 @@ class OnLevels:
 
 def column(name: str, data: pd.DataFrame, call: str) -> pd.Index:
     """A column of data as an index."""
-    import pandas as pd
-
     if name not in data.columns:
         known = list(map(str, data.columns))
         raise InputError(f"{call}: data have no column {name!r}{suggest(name, known)}")
@@ -143,8 +139,6 @@ def grid(call: str, values: pd.Index, *, sparse: int = 50) -> tuple[pd.Index, fl
 
     ``sparse``: steps for every value that occurs, at most.
     """
-    import pandas as pd
-
     if values.dtype.kind not in "iufMmb" and not isinstance(values, pd.PeriodIndex):
         raise InputError(
             f"formula: {call} needs numbers or times, got {shown(values[0])}; for dates as text "
@@ -186,8 +180,6 @@ def _short(step: object) -> str:
 
 def _months(times: pd.DatetimeIndex) -> pd.DateOffset | None:
     """Steps of whole months, if all times are at the same place in theirs."""
-    import pandas as pd
-
     ends = bool(times.is_month_end.all())
     if len(set(times.time)) > 1 or not (ends or len(set(times.day)) == 1):
         return None
@@ -197,8 +189,6 @@ def _months(times: pd.DatetimeIndex) -> pd.DateOffset | None:
 
 def _snapped(values: pd.Index, levels: pd.Index, step: float) -> pd.Index:
     """Values onto the grid where they are on it but for rounding."""
-    import pandas as pd
-
     code = np.round((np.asarray(values, float) - levels[0]) / step)
     inside = np.clip(code, 0, len(levels) - 1).astype(int)
     close = np.abs(levels.to_numpy()[inside] - values) <= _EVEN * step
@@ -207,8 +197,6 @@ def _snapped(values: pd.Index, levels: pd.Index, step: float) -> pd.Index:
 
 def neighbours(graph: Any) -> tuple[pd.Index, Any]:
     """Names of areas, and the matrix of who borders on whom."""
-    import pandas as pd
-
     if hasattr(graph, "geometry") and hasattr(graph, "sindex"):  # a GeoDataFrame
         pairs = graph.sindex.query(graph.geometry, predicate="touches").T
         return pd.Index(graph.index), _matrix(pairs, len(graph))

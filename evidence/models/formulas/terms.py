@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from scipy import stats
 from scipy.sparse import csr_array
 
 from ...execution.arguments import shown
+from ...execution.lazy import pd
 from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..expressions import quoted, readable
@@ -28,9 +29,6 @@ from ..precisions.scaled import independent, whitened
 from .calls import FUNCTIONS, check_function
 from .parse import LONGEST, Bracket, compact
 from .priors import is_number
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _DEPENDENT = 3e-7  # of a column's length that others leave unexplained: its square is lost in
 # rounding; an x of sd 1 about 1e6 moved log Z by 4e-4, about 1e7 by 0.014, about 1e8 by 0.67
@@ -350,8 +348,6 @@ class Groups:
 
 def keys(factor: str, data: pd.DataFrame) -> pd.Index:
     """The group of every row; ``a:b`` is made of two columns."""
-    import pandas as pd
-
     names = [name.strip("`") for name in factor.split(":")]
     for name in names:
         if name not in data.columns:

@@ -21,18 +21,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from scipy.special import kv
 
 from ...execution.arguments import shown
+from ...execution.lazy import Kernel
+from ...execution.lazy import kernels as k
 from ...messages import InputError
 from ...numerics.arrays import Array
-
-if TYPE_CHECKING:
-    from sklearn.gaussian_process.kernels import Kernel
 
 Pullback = Callable[[Array], Array]
 Value = Array | float  # a constant stays a number
@@ -80,8 +78,6 @@ def _reverse(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
 
 
 def _rules() -> dict[type, Callable[[Kernel, Array], tuple[Value, Pullback]]]:
-    from sklearn.gaussian_process import kernels as k
-
     return {
         k.Sum: _sum, k.Product: _product, k.Exponentiation: _power, k.CompoundKernel: _compound,
         k.ConstantKernel: _constant, k.WhiteKernel: _white, k.RBF: _stationary,

@@ -7,14 +7,12 @@ import inspect
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...execution.arguments import shown
+from ...execution.lazy import Kernel, kernels
 from ...messages import InputError, suggest
 from ..expressions import quoted, readable, tree_of
-
-if TYPE_CHECKING:
-    from sklearn.gaussian_process.kernels import Kernel
 
 _NAMES = (
     "ConstantKernel", "DotProduct", "ExpSineSquared", "Matern", "PairwiseKernel", "RBF",
@@ -144,13 +142,9 @@ class _Expression(NamedTuple):
     def kernel(self, node: ast.expr, value: float | Kernel) -> Kernel:
         if not isinstance(value, float):
             return value
-        from sklearn.gaussian_process.kernels import ConstantKernel
-
-        return ConstantKernel(self.positive(node, value))
+        return kernels.ConstantKernel(self.positive(node, value))
 
     def called(self, name: str, node: ast.Call) -> Kernel:
-        from sklearn.gaussian_process import kernels
-
         cls = getattr(kernels, name)
         known = tuple(p for p in inspect.signature(cls).parameters if p not in _NOT_OFFERED)
         if len(node.args) > len(known):

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy.special import gammainc
 
+from ...execution.lazy import kernels as k
 from ...gaussians.markov import Chain
 from ...messages import InputError
 from ...numerics.arrays import Array, Indices
@@ -63,8 +64,6 @@ def terms(kernel: object) -> dict[Term, float]:
 
 
 def _terms(kernel: object) -> Iterator[tuple[float, Term]]:
-    from sklearn.gaussian_process import kernels as k
-
     match kernel:
         case k.Sum():
             yield from _terms(kernel.k1)

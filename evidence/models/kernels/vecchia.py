@@ -27,7 +27,6 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -35,6 +34,7 @@ from scipy.sparse import csc_array, csr_array
 from scipy.spatial import cKDTree
 
 from ...execution.clock import check_interrupt
+from ...execution.lazy import Kernel
 from ...gaussians.base import Gaussian
 from ...gaussians.sparse import Pattern, SparseGaussian, SparsePrior
 from ...messages import InputError
@@ -42,9 +42,6 @@ from ...numerics.arrays import Array, Indices
 from ...numerics.jit import light_jit
 from ...numerics.sparse import Analysis, Factor, analyse
 from ...numerics.threads import single_blas
-
-if TYPE_CHECKING:
-    from sklearn.gaussian_process.kernels import Kernel
 
 MOST_DIMENSIONS = 3
 
