@@ -107,6 +107,7 @@ class FormulaModel(SparseModel):
     ('Intercept', 'x', '1|g[a]', '1|g[b]')
     """
 
+    precision: Terms
     columns: tuple[str, ...] = ()
     trials: str = ""
     """What the formula says of them."""
@@ -141,7 +142,6 @@ class FormulaModel(SparseModel):
     @property
     def slices(self) -> dict[str, slice]:
         """Where the latent values of every term are."""
-        assert isinstance(self.precision, Blocks)
         return self.precision.slices
 
     @property
@@ -205,7 +205,6 @@ class FormulaModel(SparseModel):
 
     def variances_as_first(self, rows: csr_array) -> Array:
         """Prior variances of what rows of new groups see, from :meth:`rows_of`."""
-        assert isinstance(self.precision, Blocks)
         total = np.zeros(rows.shape[0])
         for name, where in self.slices.items():
             own = rows[:, where]

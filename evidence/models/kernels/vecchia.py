@@ -109,8 +109,7 @@ class Neighbours:
     def nearest(self, X: Array) -> Indices:
         """The m latent values nearest to other inputs, or all, (b, m)."""
         size = min(self.m, len(self.X))
-        near: Indices = self._tree.query(X / self.unit, [*range(1, size + 1)])[1]
-        return near
+        return self._tree.query(X / self.unit, [*range(1, size + 1)])[1]
 
 
 class VecchiaPrior(SparsePrior):
@@ -255,8 +254,7 @@ def _last_columns(K: Array, last: int, jitter: float) -> Array:
             "larger relative jitter, e.g. jitter=1e-6"
         ) from None
     units = np.eye(len(K))[:, len(K) - last :]
-    out: Array = solve_triangular(L, units, lower=True, trans="T", check_finite=False)
-    return out
+    return solve_triangular(L, units, lower=True, trans="T", check_finite=False)
 
 
 def _by_columns(groups: Indices, values: Array) -> csc_array:
