@@ -479,5 +479,4 @@ def _interpreted(function: Callable[..., Any]) -> Any:
 
 def from_python(compiled: Any) -> Callable[..., None]:
     """A kernel, which takes ``array.ctypes``, without the interpreter's lock."""
-    call: Callable[..., None] = compiled if _INTERPRETED else _PROTOTYPE(compiled.address)
-    return call
+    return compiled if _INTERPRETED else _PROTOTYPE(compiled.address)

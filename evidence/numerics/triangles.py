@@ -28,8 +28,7 @@ _FLAGS = {flag: ctypes.c_char(flag.encode()) for flag in "LNR"}
 @cache
 def _routine(module: ModuleType, name: str, n_arguments: int) -> Callable[..., None]:
     found = address(module, name)
-    routine: Callable[..., None] = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(found)
-    return routine
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(found)
 
 
 def _lapack(name: str, flags: str, at: int, n: int, size: int) -> int:

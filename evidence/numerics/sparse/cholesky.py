@@ -262,10 +262,7 @@ class Factor:
 
         Row indices are sorted, the diagonal comes first.
         """
-        out: tuple[Indices, Indices, Array] = by_columns(
-            self.analysis.panels, self._x, self.analysis.nnz
-        )
-        return out
+        return by_columns(self.analysis.panels, self._x, self.analysis.nnz)
 
     def selected(self) -> Array:
         """Entries of P⁻¹ on the pattern of L, where :meth:`Analysis.locate` says."""

@@ -127,8 +127,7 @@ def _compressed(matrix: csc_array) -> tuple[Indices, Indices]:
 
 def _squares(m: Indices) -> Array:
     """1² + … + m²."""
-    out: Array = m * (m + 1.0) * (2.0 * m + 1.0) / 6.0
-    return out
+    return m * (m + 1.0) * (2.0 * m + 1.0) / 6.0
 
 
 def analyse(pattern: csc_array, last: ArrayLike | None = None, method: str = "auto") -> Analysis:
