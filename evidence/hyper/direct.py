@@ -300,8 +300,7 @@ class LikelihoodOfAll:
                 return each.sum(axis=1)
             theta = self.likelihood.thetas(self.y, own) if own else self.theta[:, None]
             theta = np.broadcast_to(theta, (len(theta), len(rows), self.y.size))
-            each = evaluate(self.likelihood.kernel, theta.reshape(len(theta), -1), eta.ravel(), 1)[
-                0
-            ]
+            theta = theta.reshape(len(theta), -1)
+            each = evaluate(self.likelihood.kernel, theta, eta.ravel(), 1)[0]
         out = each.reshape(len(rows), -1).sum(axis=1)
         return np.where(np.isnan(out), -np.inf, out)

@@ -45,12 +45,10 @@ def doubts(
     assert search.best is not None
     near = np.abs(search.bounds - table.log_value.to_numpy()[:, None]).argmin(axis=1)
     for (name, row), end in zip(table.iterrows(), near, strict=True):
-        if not row.at_bound:
-            continue
-        near_lower = end == 0
-        side, bound = ("lower", row.lower) if near_lower else ("upper", row.upper)
-        remedy = "widen its bounds, give it a prior, or hold it in fixed="
-        yield Message("at-bound", f"{name} is at its {side} bound {bound:g}: {remedy}")
+        if row.at_bound:
+            side, bound = ("lower", row.lower) if end == 0 else ("upper", row.upper)
+            remedy = "widen its bounds, give it a prior, or hold it in fixed="
+            yield Message("at-bound", f"{name} is at its {side} bound {bound:g}: {remedy}")
     if early:
         yield Message(early, f"{early}: this is the best so far")
     elif not np.isfinite(table.se[~table.at_bound]).all():

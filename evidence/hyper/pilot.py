@@ -351,9 +351,8 @@ def fit_start(
         if weights.ess > fitting:
             break
         proposal = mixture(cloud, weights.relative, mean, root, wide, rng)
-    size = 2 ** int(
-        np.ceil(np.log2(np.clip(per_island / max(float(weights.ess), 1e-9), per_island, largest)))
-    )
+    wanted = np.clip(per_island / max(float(weights.ess), 1e-9), per_island, largest)
+    size = 2 ** int(np.ceil(np.log2(wanted)))
     start = replace(start, floor=float(weights.log_mean) + np.log(floor), size=size)
     return Fit(start, surrogate, cloud, log_w, mean, root, wide)
 

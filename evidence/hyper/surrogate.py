@@ -113,9 +113,8 @@ class Surrogate:
         """Of log Z at some θ, given what is known."""
         z = self.white(theta)
         cross, rest = self._parts(z)
-        return self.scale**2 * (
-            _kernel(_squares(z, z), self.length)[0] - cross.T @ cross + rest.T @ rest
-        )
+        prior = _kernel(_squares(z, z), self.length)[0]
+        return self.scale**2 * (prior - cross.T @ cross + rest.T @ rest)
 
     def variance(self, theta: Array) -> Array:
         """Its diagonal."""
