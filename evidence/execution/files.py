@@ -95,6 +95,8 @@ def write(
     target = FilePath(path).resolve()
     if target.exists() and not target.is_file():
         raise InputError(f"{path} is not a file that could be replaced")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {target.parent}")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with open(temporary, "xb") as file:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from typing import NamedTuple
 
 import numpy as np
@@ -225,7 +226,9 @@ def test_damaged_files_are_refused(tmp_path, damage):
     if damage == "truncated":
         path.write_bytes(content[: len(content) // 2])
     elif damage == "flipped":
-        content[len(content) // 3] ^= 255
+        with zipfile.ZipFile(path) as members:
+            second = members.infolist()[1].header_offset
+        content[second - 1] ^= 255  # where the first ends
         path.write_bytes(content)
     elif damage == "text":
         path.write_text("not a checkpoint")

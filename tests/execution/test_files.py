@@ -225,6 +225,8 @@ def test_what_is_not_a_file_is_not_replaced(tmp_path):
         with pytest.raises(ev.InputError, match="could be replaced"):
             files.write(path, "example", 2, META, ARRAYS)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*/nowhere"):
+        files.write(tmp_path / "nowhere" / "run.npz", "example", 2, META, ARRAYS)
 
 
 def test_what_the_system_says_stays_as_it_is(tmp_path):

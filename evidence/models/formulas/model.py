@@ -190,6 +190,8 @@ class FormulaModel(SparseModel):
         gone = frame[[name for name in self.columns if name in frame]].isna().any(axis=1)
         if gone.any():
             raise InputError(f"X_new has missing values in {int(gone.sum())} rows; leave them out")
+        if not gone.size:
+            raise InputError("X_new has no rows: there is nothing to predict")
         offset = self.new_offset(frame)
         if new_groups == "error":
             return self.design(frame), offset, None

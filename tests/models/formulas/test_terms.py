@@ -231,6 +231,8 @@ def test_new_data_with_missing_values():
     model = ev.from_formula("y ~ x", DATA)
     with pytest.raises(ev.InputError, match="missing values in 4 rows"):
         model.rows_of(DATA[:4].assign(x=np.nan))
+    with pytest.raises(ev.InputError, match="X_new has no rows"):
+        model.rows_of(DATA[:0])
     assert model.rows_of(DATA[:4].assign(y=np.nan))[0].shape == (4, 2)
 
 
