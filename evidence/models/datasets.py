@@ -170,9 +170,11 @@ def _read(path: FilePath, sep: str | None) -> pd.DataFrame:
         exact = {"float_precision": "round_trip"} if _rounds(pd.__version__) else {}
         table = pd.read_csv(path, sep=between, skipinitialspace=True, low_memory=False, **exact)
     except (ValueError, EOFError, zlib.error) as error:  # of pandas', pyarrow's and gzip's
-        raise InputError(f"cannot read {path}: {error}") from None
+        hint = "; text has to be UTF-8" if isinstance(error, UnicodeError) else ""
+        raise InputError(f"cannot read {path}: {error}{hint}") from None
     if not isinstance(table.index, pd.RangeIndex):
-        raise InputError(f"cannot read {path}: its rows have more fields than the header")
+        text = "its rows have more fields than the header; sep= says what parts them"
+        raise InputError(f"cannot read {path}: {text}")
     return table
 
 
