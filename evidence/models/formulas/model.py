@@ -722,6 +722,8 @@ def _frame(
         check_names(text, known, namespace)
     used = [name for text in [*texts, *series] for name in columns(text, known)]
     used = list(dict.fromkeys(used))
+    if "Intercept" in used:
+        raise InputError("formula: data have a column 'Intercept', as the constant is called")
     if twice := [name for name in used if known.count(name) > 1]:
         raise InputError(f"data have {known.count(twice[0])} columns called {twice[0]!r}")
     # the second arguments of cens(), which only intervals have

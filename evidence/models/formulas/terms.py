@@ -116,12 +116,14 @@ class Design:
             return np.zeros((rows, 0))
         try:
             made = self._common if data is None else self._common.evaluate_new_data(data)
+            matrix = np.asarray(made.design_matrix)
+            real = matrix if np.iscomplexobj(matrix) else matrix.astype(float)
         except Exception as error:
             what = f"no column {error}" if isinstance(error, KeyError) else error
             raise InputError(f"X_new: new data do not fit the formula: {what}") from error
-        if np.iscomplexobj(made.design_matrix):
+        if real.dtype != float:
             raise InputError(f"data: a column of {', '.join(made.slices)} is complex, not real")
-        return np.asarray(made.design_matrix, float).reshape(rows, -1)
+        return real.reshape(rows, -1)
 
     def columns(self, data: pd.DataFrame | None = None) -> Array:
         """The matrix, (N, p), without offsets."""

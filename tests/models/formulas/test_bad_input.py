@@ -171,6 +171,13 @@ def test_missing_values(column, missing):
         ev.from_formula(formula, data, missing="error")
 
 
+def test_a_column_may_not_be_called_as_the_constant_is():
+    """It would be taken for that."""
+    with pytest.raises(ev.InputError, match="data have a column 'Intercept'"):
+        ev.from_formula("y ~ Intercept", DATA.assign(Intercept=DATA.x))
+    assert ev.from_formula("y ~ x", DATA.assign(Intercept=DATA.x)).n == 2
+
+
 def test_what_to_do_with_missing_values():
     with pytest.raises(ev.InputError, match="missing"):
         ev.from_formula("y ~ x", DATA, missing="keep")

@@ -215,6 +215,7 @@ def test_new_data_see_what_the_data_saw(formula):
         ({"a": "new"}, "new data do not fit the formula.*new"),
         ({"t": 99}, r"ar1\(t\) has 1 level.*99"),
         ({"x": None}, "no column 'x'"),
+        ({"x": "a"}, "X_new: new data do not fit the formula: could not convert string"),
         ({"g": None}, "no column 'g'"),
         ({"t": None}, "no column 't'"),
     ],
