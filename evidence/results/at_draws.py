@@ -111,10 +111,10 @@ class AtDraws:
         return np.array([p.simulate(x, rng) for p, x in pairs]).reshape(shape)
 
 
-def check_same(model: Described, posterior: Result) -> None:
+def check_same(model: Described, posterior: Result, name: str = "posterior") -> None:
     """Refuse what was made for another model, or is not of the posterior."""
     if (theirs := getattr(posterior, "model", {})) and theirs != model.describe():
-        raise InputError(f"posterior was made for another model, {theirs}, not {model.describe()}")
+        raise InputError(f"{name} was made for another model, {theirs}, not {model.describe()}")
     if (beta := getattr(posterior, "settings", {}).get("beta", 1.0)) != 1.0:
         raise InputError(
             f"posterior holds draws at beta={beta}, not from the posterior; sample at beta=1"

@@ -183,6 +183,8 @@ class Design(ResultOnAxes):
     ----------
     log_bayes_factor : dict of str to array
         Of ``m1`` against ``m0``, on data from each of them.
+    warnings : tuple of Message
+        Where it was interrupted.
 
     Examples
     --------
@@ -201,6 +203,7 @@ class Design(ResultOnAxes):
     _draw = plots.plot_design
 
     log_bayes_factor: dict[str, Array]
+    warnings: tuple[Message, ...] = ()
 
     @property
     def table(self) -> DataFrame:

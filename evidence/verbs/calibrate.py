@@ -14,11 +14,13 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import __version__
+from ..drivers.stopping import ended_early
 from ..execution.arguments import (
     check_count,
     check_executor,
@@ -33,7 +35,7 @@ from ..execution.job import Job
 from ..execution.options import told
 from ..execution.progress import progress_line
 from ..execution.tasks import run_tasks
-from ..messages import InputError
+from ..messages import InputError, Message
 from ..models.formulas.jzs import check_proper
 from ..models.gp import GPModel
 from ..models.likelihoods.predicted import Several
@@ -121,7 +123,7 @@ def calibrate(
     weights = np.array(list(check_prior(prior, models).values()))
     check_count("n", n, 2 if len(models) > 1 else FEW, optional=False, below=_MOST)
     shares, how = weights / weights.sum(), (random_seed, executor, checkpoint, progressbar)
-    pieces = _pieces(models, simulate, shares, [None] * n, how, options)
+    pieces, cut = _pieces(models, simulate, shares, [None] * n, how, options)
     numbers = {}
     for k, (name, model) in enumerate(models.items()):
         own = [p for p in pieces if p.who == k and len(p.posterior)]
@@ -130,7 +132,8 @@ def calibrate(
             label = f"{name}: {labels[q] if labels else f'parameter {q}'}"
             numbers[label] = [(p.truth[q], p.prior[:, q], p.posterior[:, q]) for p in own]
     index, logz = np.array([p.who for p in pieces]), np.array([p.logz for p in pieces])
-    return told(Calibration.of(tuple(map(str, models)), shares, index, logz, numbers))
+    found = Calibration.of(tuple(map(str, models)), shares, index, logz, numbers)
+    return told(replace(found, warnings=(*cut, *found.warnings)))
 
 
 def design(
@@ -168,18 +171,18 @@ def design(
     """
     check_count("n", n, 2, optional=False, below=_MOST)
     models, how = {"m0": m0, "m1": m1}, (random_seed, executor, checkpoint, progressbar)
-    pieces = _pieces(models, simulate, np.full(2, 0.5), [0, 1] * n, how, options, ranks=False)
+    pieces, cut = _pieces(models, simulate, np.full(2, 0.5), [0, 1] * n, how, options, ranks=False)
     factors = [(p.who, p.logz[1] - p.logz[0]) for p in pieces if np.isfinite(p.logz).all()]
     each = {name: np.array([f for i, f in factors if i == k]) for k, name in enumerate(models)}
-    return told(Design(each))
+    return told(Design(each, tuple(cut)))
 
 
 def _pieces(
     models: dict[str, Any], simulate: _Generators, shares: Array, indices: Sequence[int | None],
     how: tuple[Any, Any, Any, bool], options: dict[str, Any], ranks: bool = True,
-) -> list[Piece]:  # fmt: skip
+) -> tuple[list[Piece], list[Message]]:  # fmt: skip
     """One for each data set, of the models whose numbers are given or at random; ^C leaves those
-    finished by then."""
+    finished by then, and a warning."""
     random_seed, executor, path, progressbar = how
     check_executor(executor)
     check_path("checkpoint", path)
@@ -203,10 +206,12 @@ def _pieces(
     job = Job(one_data_set, (bare, generators, shares, ranks, options))
     tasks = [{"index": indices[i], "seed": seeds[i]} for i in left]
     bar = progress_line(progressbar, total=len(indices), initial=before, unit="data set")
+    clock = Clock()
     with bar:
-        run_tasks(job, tasks, Clock(), done, executor)
+        run_tasks(job, tasks, clock, done, executor)
     store.save()
-    return [piece for piece in pieces.values() if piece is not None]
+    cut = ended_early(clock, "data sets")
+    return [piece for piece in pieces.values() if piece is not None], cut
 
 
 def one_data_set(

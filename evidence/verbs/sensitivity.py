@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
+from ..drivers.stopping import ended_early
 from ..execution.arguments import array, check_kind, seed_sequence, shown
+from ..execution.clock import Clock, check_interrupt, interruptible
 from ..execution.keywords import hinted
 from ..execution.options import told
 from ..messages import InputError, Message
@@ -33,6 +36,7 @@ from ..models.priors import OnAnother
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..paths.families import fit_reference
+from ..results.at_draws import check_same
 from ..results.base import data_frame
 from ..results.comparison import Comparison
 from ..results.evidence import EvidenceResult
@@ -123,25 +127,38 @@ def prior_sensitivity(
         check_kind(f"model[{shown(name)}]" if name else "model", each, FormulaModel)
     results = result.results if isinstance(result, Comparison) else {"": result}
     rng, rows = np.random.default_rng(seed_sequence(random_seed)), list[dict[str, Any]]()
-    warnings = list[Message]()
-    for name, each in models.items():
-        known, own = results.get(name), list[dict[str, Any]]()
-        with blas_for(each.n):
-            if each.priors is not None:
-                if not isinstance(known, IntegratedEvidence):
-                    known = integrated_evidence(
-                        each, target_se=_SE, random_seed=rng, progressbar=False
-                    )
-                warnings += list(known.warnings)
-                own += _of_hyperparameters(each, known, factors, rng)
-            own += _of_effects(each, known, factors)
-        rows += [{"model": name, **row} for row in own]
+    warnings, clock = list[Message](), Clock()
+    with interruptible(clock), suppress(KeyboardInterrupt):
+        for name, each in models.items():
+            for row in _changes(each, results.get(name), factors, rng, warnings):
+                rows.append({"model": name, **row})
+                check_interrupt()
+    if not rows:
+        raise KeyboardInterrupt
+    warnings += ended_early(clock, "priors")
     table = data_frame(rows).set_index("prior")
     if not several:
         table = table.drop(columns="model")
     widest = table.change.abs().max()
     about = f"log Z moves by up to {widest:.2g} nats when a prior's scale is changed"
     return told(Sensitivity(table, about, tuple(warnings)))
+
+
+def _changes(
+    model: FormulaModel, result: EvidenceResult | None, factors: Array, rng: np.random.Generator,
+    warnings: list[Message],
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Of one model, prior by prior."""
+    if result is not None:
+        check_same(model, result, "result")
+    with blas_for(model.n):
+        if model.priors is not None:
+            if not isinstance(result, IntegratedEvidence):
+                words: dict[str, Any] = {"random_seed": rng, "progressbar": False}
+                result = integrated_evidence(model, target_se=_SE, **words)
+            warnings += result.warnings
+            yield from _of_hyperparameters(model, result, factors, rng)
+        yield from _of_effects(model, result, factors)
 
 
 def _models_of(result: EvidenceResult | Comparison) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -190,6 +192,19 @@ def test_the_same_numbers_anywhere_and_from_a_checkpoint(tmp_path):
     back = ev.Calibration.load(tmp_path / "c.npz")
     assert back.summary() == more.summary()
     assert back.plot().axes[0].get_title() == "Evidences"
+
+
+def test_a_design_that_was_interrupted_says_so():
+    def simulate(rng, calls=[]):  # noqa: B006
+        calls.append(1)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return rng.normal(size=X.size)
+
+    plan = ev.design(*pair().values(), 60, simulate={"m0": simulate}, **QUIET)
+    assert 2 <= plan.log_bayes_factor["m0"].size < 60
+    assert [warning.code for warning in plan.warnings] == ["interrupted"]
+    assert "interrupted by the user" in plan.summary()
 
 
 @pytest.mark.slow

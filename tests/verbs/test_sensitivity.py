@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import numpy as np
 import pytest
 from covering import seldom
@@ -134,12 +137,33 @@ def test_several_models_and_figures(comparison, tmp_path):
     assert ev.Sensitivity.load(tmp_path / "s.npz").table.equals(sensitivity.table)
 
 
+def test_an_interrupt_leaves_the_priors_finished_by_then(data, monkeypatch):
+    from evidence.verbs import sensitivity
+
+    mean, calls = sensitivity.log_mean, []
+
+    def interrupted(log_ratios):
+        calls.append(1)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return mean(log_ratios)
+
+    monkeypatch.setattr(sensitivity, "log_mean", interrupted)
+    model = ev.from_formula("y ~ x", data, priors=PRIORS | {"sigma": 0.5})
+    found = ev.prior_sensitivity(model, random_seed=0)
+    assert len(found.table) in (2, 3)
+    assert [warning.code for warning in found.warnings] == ["interrupted"]
+
+
 def test_mistakes(data, comparison, tmp_path):
     model = ev.from_formula("y ~ x", data)
     with pytest.raises(ev.InputError, match="scale"):
         ev.prior_sensitivity(model, scale=[-1.0])
     with pytest.raises(ev.InputError, match="model"):
         ev.prior_sensitivity(3)
+    other = ev.log_evidence(ev.GPModel(K=np.eye(2), y=[1, -1]), method="ep")
+    with pytest.raises(ev.InputError, match="result was made for another model"):
+        ev.prior_sensitivity(model, other)
     result = comparison.results["groups"]
     result.save(tmp_path / "r.npz")
     read = ev.IntegratedEvidence.load(tmp_path / "r.npz", model=result.optimum.model)
