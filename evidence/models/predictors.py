@@ -309,7 +309,7 @@ def _by_predictor(given: object, base: Likelihood) -> dict[str, Any]:
     own = base.predictors if isinstance(base, Several) else ("mu",)
     right = isinstance(given, Mapping) and len(given) > 1 and next(iter(given)) == own[0]
     if not isinstance(given, Mapping) or not (set(given) == {*own} if own[1:] else right):
-        names = ", ".join(map(repr, own)) if own[1:] else "'mu' first,"
+        names = ", ".join(map(repr, own)) if own[1:] else "'mu' first"
         example = dict.fromkeys(own if own[1:] else ("mu", "sigma"), "…")
         raise InputError(
             f"kernel (or K) must map the names of predictors, {names}, to kernels (or matrices), "

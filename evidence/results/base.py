@@ -313,7 +313,7 @@ def beside_axes(name: str) -> str:
 def frame_of_draws(values: NDArray[Any], names: Sequence[str], stride: int = 1) -> DataFrame:
     """A row for each of ``values`` (chains, draws, n), below the numbers of its chain and draw."""
     chains, draws, n = values.shape
-    table = data_frame(values.reshape(-1, n), columns=list(map(beside_axes, names)))
+    table = data_frame(values.reshape(chains * draws, n), columns=list(map(beside_axes, names)))
     table.insert(0, "chain", np.repeat(np.arange(chains), draws))
     table.insert(1, "draw", np.tile(np.arange(draws) * stride, chains))
     return table

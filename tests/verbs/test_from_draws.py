@@ -149,6 +149,7 @@ def test_same_seed_same_answer_on_any_executor(gaussian):
         there = estimate(gaussian, standard, executor=executor)
     here = estimate(gaussian, standard)
     assert (there.logz, there.logz_se) == (here.logz, here.logz_se)
+    assert here.to_frame().empty  # it has no draws of its own
     assert estimate(gaussian, standard, random_seed=1).logz != here.logz
 
 
