@@ -160,10 +160,7 @@ class Search:
         log_w = self.posterior(self.policy.alive(self.model))[2]
         with phase("scout"):
             points = scan(self.cloud, at, log_w, self.rng, values, self.policy.climbs)
-        for z in points:
-            found = climb(self.model, self._placed(z), self.modes or ())
-            if found is not None:
-                self._know([found])
+        self.modes = further_modes(self.model, self.modes or (), self._placed(points))
 
     def _rebase(self) -> bool:
         """Put a Gaussian in the place of a prior, much wider than all modes together; made anew
