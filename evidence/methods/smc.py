@@ -250,8 +250,7 @@ def choose_particles(
         return problem.n_particles
     if plan.calls:
         each = plan.calls * (problem.n_islands or FIRST)
-        part = soon[problem.model.vectorized]
-        most = max(min(problem.clock.affordable(part) / each, most), 2.0)
+        most = max(min(problem.clock.affordable(soon[problem.model.vectorized]) / each, most), 2.0)
     if stuck(plan).size:
         return int(min(few, most))
     variance = plan.expected_variance()

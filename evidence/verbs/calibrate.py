@@ -175,8 +175,7 @@ def design(
     factors = [(p.who, p.logz[1] - p.logz[0]) for p in pieces if np.isfinite(p.logz).all()]
     each = {name: np.array([f for i, f in factors if i == k]) for k, name in enumerate(models)}
     if not all(log.size for log in each.values()):
-        text = "no data set of one of the models has evidences of both"
-        raise KeyboardInterrupt if cut else RuntimeError(text)
+        raise KeyboardInterrupt if cut else RuntimeError("a model has no data with evidences")
     return told(Design(each, tuple(cut)))
 
 

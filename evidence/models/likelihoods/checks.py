@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -108,17 +108,21 @@ class Parametric(Likelihood):
         return tuple(align(name, value, like) for name, value in self._values())
 
     def thetas(self, y: Array, values: Mapping[str, Array]) -> Array:
-        many, y = self._many(y, values)
-        return many.theta(y)
+        many, rows = _at_each(self, y, values)
+        return many.theta(rows)
 
     def locations_at(self, y: Array, values: Mapping[str, Array]) -> Array:
-        many, y = self._many(y, values)
-        return many.location(y)
+        many, rows = _at_each(self, y, values)
+        return many.location(rows)
 
-    def _many(self, y: Array, values: Mapping[str, Array]) -> tuple[Self, Array]:
-        size = len(next(iter(values.values())))
-        rows = {name: value.reshape(size, -1) for name, value in values.items()}
-        return self.holding(rows), np.broadcast_to(y, (size, y.size))
+
+def _at_each(
+    likelihood: Likelihood, y: Array, values: Mapping[str, Array]
+) -> tuple[Likelihood, Array]:
+    """The likelihood with rows of values, and data for each of them."""
+    size = len(next(iter(values.values())))
+    rows = {name: value.reshape(size, -1) for name, value in values.items()}
+    return likelihood.holding(rows), np.broadcast_to(y, (size, y.size))
 
 
 class Noisy(Parametric):

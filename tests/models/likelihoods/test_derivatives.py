@@ -161,10 +161,11 @@ def test_parameters_of_many_values_at_once(case):
         name: likelihood.value_of(name) * np.array([1.0, 0.99, 0.995]) + 0.0101
         for name in likelihood.free
     }
-    got = likelihood.thetas(y, values)
+    got, places = likelihood.thetas(y, values), likelihood.locations_at(y, values)
     for b in range(3):
         one = likelihood.changed({name: float(each[b]) for name, each in values.items()})
         np.testing.assert_allclose(got[:, b], one.theta(y), rtol=1e-14)
+        np.testing.assert_allclose(np.broadcast_to(places, got.shape[1:])[b], one.location(y))
 
 
 def test_outer_categories_are_logit():

@@ -26,6 +26,16 @@ FAMILIES = [Gaussian(0.5), LogNormal(0.5), Exponential(), Weibull(2.5), LogLogis
 WINDOWS = [(0.1, 1.2), (0.1, np.inf), (-np.inf, 1.2), (0.6, 0.6001)]
 
 
+@pytest.mark.parametrize("bound", [Truncated(Gaussian(0.5), 0.1, 3.0), Censored(Weibull(2.5))])
+def test_parameters_of_many_values_at_once(bound):
+    y, values = np.array([0.4, 1.1, 2.0]), {next(iter(bound.free)): np.array([0.6, 1.7])}
+    got, places = bound.thetas(y, values), bound.locations_at(y, values)
+    for b in range(2):
+        one = bound.changed({name: float(each[b]) for name, each in values.items()})
+        np.testing.assert_allclose(got[:, b], one.theta(y), rtol=1e-14)
+        np.testing.assert_allclose(places[b], one.location(y))
+
+
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("likelihood", FAMILIES, ids=lambda f: f.name)
 def test_a_density_within_the_window(likelihood, window):
