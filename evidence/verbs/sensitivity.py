@@ -134,7 +134,7 @@ def prior_sensitivity(
                 rows.append({"model": name, **row})
                 check_interrupt()
     if not rows:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt if clock.interrupted.is_set() else InputError("model has no prior")
     warnings += ended_early(clock, "priors")
     table = data_frame(rows).set_index("prior")
     if not several:

@@ -161,6 +161,9 @@ def test_mistakes(data, comparison, tmp_path):
         ev.prior_sensitivity(model, scale=[-1.0])
     with pytest.raises(ev.InputError, match="model"):
         ev.prior_sensitivity(3)
+    held = {"sd(1|g)": 1.0, "sigma": 1.0}
+    with pytest.raises(ev.InputError, match="model has no prior"):
+        ev.prior_sensitivity(ev.from_formula("y ~ 0 + (1 | g)", data, priors=held))
     other = ev.log_evidence(ev.GPModel(K=np.eye(2), y=[1, -1]), method="ep")
     with pytest.raises(ev.InputError, match="result was made for another model"):
         ev.prior_sensitivity(model, other)
