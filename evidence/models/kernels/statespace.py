@@ -180,4 +180,4 @@ def _driven(g: Array, a: Array) -> Array:
     rest = (gammainc(k + 1.0, 2.0 * a) for k in j[1:])
     moments = whole * np.column_stack([-np.expm1(-2.0 * a), *rest])
     degree = np.add.outer(np.arange(len(g)), np.arange(len(g)))
-    return np.einsum("ji,kl,ujk->uil", g, g, moments[:, degree])
+    return np.ascontiguousarray(np.einsum("ji,kl,ujk->uil", g, g, moments[:, degree]))
