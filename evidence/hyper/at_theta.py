@@ -64,14 +64,19 @@ def numerics() -> Iterator[None]:
 
 
 def ep_at(
-    model: LatentModel | PredictorsModel, theta: Array, start: Any = None, tol: float = 1e-9
-) -> Any:
+    model: LatentModel | PredictorsModel, theta: Array, start: Any = None, tol: float = 1e-9, *,
+    coarsely: int = 60,
+) -> Any:  # fmt: skip
     """EP at the logs ``theta`` of all hyperparameters, from the sites ``start`` if given; where
     data see many predictors Laplace's method.
 
     Without them, and where there may be several fixed points, it is that of the largest log Z.
+
+    ``coarsely``: sweeps for a tolerance that is coarse: what needed more was far from any mass
+    over θ, and did not converge in 240 either (a fourth of a robust regression's time).
     """
     check_interrupt()
+    sweeps = {"max_sweeps": coarsely} if tol >= COARSE else {}
     try:
         with numerics():
             here = model.at(theta)
@@ -82,7 +87,7 @@ def ep_at(
             assert isinstance(here, LatentModel)
             if start is None and not here.likelihood.log_concave:
                 start = fit_best(here).sites
-            return fit_ep(here, start=start, tol=tol)
+            return fit_ep(here, start=start, tol=tol, **sweeps)
     except InputError as refused:  # where numbers of a prior precision end, or a likelihood's
         raise NoEvidence(str(refused)) from None
 
