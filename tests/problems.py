@@ -73,8 +73,9 @@ def _rule(nodes: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     x1, w1 = np.polynomial.hermite_e.hermegauss(nodes)
     x1, log_w1 = x1[w1 > 0], np.log(w1[w1 > 0] / w1.sum())
     grid = np.stack(np.meshgrid(*[x1] * n, indexing="ij"), axis=-1).reshape(-1, n)
-    log_w = np.stack(np.meshgrid(*[log_w1] * n, indexing="ij"), axis=-1).reshape(-1, n)
-    return grid, log_w.sum(axis=1)
+    log_w = sum(np.meshgrid(*[log_w1] * n, indexing="ij")).ravel()
+    seen = log_w > -60.0  # what is beyond counts 1e-20, and is most of a cube
+    return grid[seen], log_w[seen]
 
 
 def exact_draws(
@@ -99,7 +100,7 @@ def exact_draws(
         )
     kept: list[np.ndarray] = []
     while sum(map(len, kept)) < m:
-        kept.append(_envelopes[key].draw(rng, 100_000))
+        kept.append(_envelopes[key].draw(rng, max(m, 1000)))
     return np.concatenate(kept)[:m]
 
 
@@ -110,8 +111,8 @@ class _Envelope:
     """A mixture above N(x; m, K) Π t_n^(1-β) Π p(y_n|x_n)^β, and draws below it.
 
     Each factor, over its maximum, is below ``b + exp(-(x-x̂)²/2w²)`` with the smallest such b on
-    a fine grid (b = 1 and no bump where that is no help); the product of the factors is a
-    mixture of 2^N Gaussians.
+    a grid, and a little more, as every draw checks (b = 1 and no bump where that is no help); the
+    product of the factors is a mixture of 2^N Gaussians.
     """
 
     def __init__(self, model, beta, precision, pull, widths) -> None:
@@ -140,7 +141,7 @@ class _Envelope:
         return np.exp(self.beta * (ell - self.peak[n]))
 
     def _bump(self, n, width):
-        x = np.linspace(-60.0, 60.0, 240_001)
+        x = np.linspace(-60.0, 60.0, 24_001)
         value = self._relative(x, n)
         mode = x[np.argmax(value)]
         best = (mode, 0.0, 1.0)  # no bump
@@ -167,8 +168,11 @@ class _Envelope:
 
 
 def _largest_log_prob(model: GPModel, n: int) -> float:
-    x = np.linspace(-60.0, 60.0, 240_001)
-    value = model.likelihood.log_prob(x, np.full(x.size, model.y[n]))
+    top, reach = 0.0, 60.0
+    for _ in range(2):  # coarsely, and about the largest of those
+        x = np.linspace(top - reach, top + reach, 12_001)
+        value = model.likelihood.log_prob(x, np.full(x.size, model.y[n]))
+        top, reach = x[np.argmax(value)], x[1] - x[0]
     return float(value.max()) + 1e-6
 
 

@@ -116,7 +116,7 @@ def calibrate(
     >>> x = np.linspace(0, 3, 8)
     >>> base = ev.GPModel(x, 0 * x, "1.0 * RBF(0.5)", likelihood="gaussian(noise_std=0.5)")
     >>> models = {"short": base, "long": base.at({"length_scale": 2.0})}
-    >>> ev.calibrate(models, 60, random_seed=0, progressbar=False).passed
+    >>> ev.calibrate(models, 20, random_seed=0, progressbar=False).passed
     True
     """
     models = named(models)
@@ -165,7 +165,7 @@ def design(
     >>> import evidence as ev
     >>> x = np.linspace(0, 3, 20)
     >>> m0 = ev.GPModel(x, 0 * x, "1.0 * RBF(0.5)", likelihood="gaussian(noise_std=0.5)")
-    >>> plan = ev.design(m0, m0.at({"length_scale": 2.0}), 50, random_seed=0, progressbar=False)
+    >>> plan = ev.design(m0, m0.at({"length_scale": 2.0}), 20, random_seed=0, progressbar=False)
     >>> bool(plan.table["P(BF > 3)"]["m1"] > 0.5)
     True
     """

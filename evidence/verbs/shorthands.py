@@ -55,7 +55,7 @@ def parallel_tempering(model: Model, **options: Unpack[TemperingRun]) -> Evidenc
     --------
     >>> from evidence import GPModel
     >>> model = GPModel(K=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1])
-    >>> result = parallel_tempering(model, n_sweeps=50, random_seed=0, progressbar=False)
+    >>> result = parallel_tempering(model, n_sweeps=16, random_seed=0, progressbar=False)
     >>> list(result.trace.columns[:4])
     ['beta', 'logz', 'acceptance', 'swap_rate']
     """

@@ -82,7 +82,7 @@ def test_target_is_met_nearly_always(sd, target):
 
 def test_islands_do_not_depend_on_the_target():
     few = waves(Job(fakes.lognormal, (0.5,)), Budget(0.2))
-    many = waves(Job(fakes.lognormal, (0.5,)), Budget(0.03))
+    many = waves(Job(fakes.lognormal, (0.5,)), Budget(0.08))
     assert many.final.size > few.final.size
     np.testing.assert_array_equal(many.final[: few.final.size], few.final)
 
@@ -139,7 +139,7 @@ def test_hopeless_targets_are_not_chased():
 
 
 def test_deadline():
-    run = waves(Job(fakes.slow, (0.2,)), Budget(None, first=400), clock=Clock(0.7))
+    run = waves(Job(fakes.slow, (0.1,)), Budget(None, first=400), clock=Clock(0.4))
     assert 0 < run.final.size < 100
     assert codes(run)[0] == "out-of-time"
     assert np.isfinite(run.estimate().se)

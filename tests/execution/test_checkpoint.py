@@ -171,7 +171,7 @@ def test_every_method_resumes_to_the_same_bits(tmp_path, method):
     np.testing.assert_array_equal(found.samples, want.samples)
 
 
-@pytest.mark.parametrize("method", ["smc", "pt", "auto"])
+@pytest.mark.parametrize("method", seldom(["smc", "pt", "auto"], 0, 2))
 def test_what_decides_the_islands_is_part_of_the_run(tmp_path, method):
     words = {"method": method, "n_particles": None, "n_islands": None}
     words |= {"n_levels": 3} if method == "pt" else {}

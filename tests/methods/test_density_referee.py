@@ -173,7 +173,7 @@ def test_looking_for_necks_leaves_time_for_draws(monkeypatch):
     words = dict(random_seed=0, progressbar=False)
     ev.log_evidence(model, **words)  # all is compiled now
     monkeypatch.setattr("evidence.methods.staged.fit_staged", endless)
-    result = ev.log_evidence(model, max_seconds=4.0, **words)
+    result = ev.log_evidence(model, max_seconds=2.5, **words)
     assert not result.warnings
     assert abs(result.logz + 1.5 * np.log(2.0)) < 4.0 * result.logz_se < 0.2
 

@@ -332,7 +332,9 @@ def test_islands_of_a_guide_that_gives_up_are_no_islands_of_annealing(monkeypatc
 def test_annealing_ends_within_the_evaluations_that_are_left():
     """After a pilot of 33,000 there are not as many for sixteen islands of the usual size."""
     prior, truth = ev.GaussianPrior(np.zeros(3)), -1.5 * (np.log(5.0) + 1.8)
-    model = ev.DensityModel(lambda x: -2.0 * np.sum((x - 1.5) ** 2), dim=3, prior=prior)
+    model = ev.DensityModel(
+        lambda x: -2.0 * sum((a - 1.5) ** 2 for a in x.tolist()), dim=3, prior=prior
+    )
     words = {"method": "smc", "reference": "prior", "max_evaluations": 50_000}
     result = ev.log_evidence(model, **words, random_seed=0)
     assert result.islands.size > 8

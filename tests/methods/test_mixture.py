@@ -24,8 +24,8 @@ from scripts.catalogue import modes
 from scripts.catalogue.modes import common_factor
 
 METHODS = {
-    "auto": {}, "guided": {}, "importance": {}, "smc": {}, "arm": {}, "pt": {},
-    "ais": {"direction": "both"},
+    "auto": {}, "guided": {}, "importance": {}, "smc": {}, "arm": {},
+    "pt": {"n_sweeps": 64, "n_particles": 16}, "ais": {"direction": "both"},
 }  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def test_every_method_sees_every_mode(method, problem):
     assert not result.warnings
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seldom(range(4), 0, 1))
 def test_the_order_of_rows_decides_nothing(seed):
     truth = uneven_groups()
     order = np.random.default_rng(seed).permutation(truth.model.n)

@@ -54,7 +54,7 @@ def test_other_moves_against_quadrature(problem, move):
     assert abs(result.logz - exact) < 4.0 * result.logz_se + 1e-4
 
 
-@pytest.mark.parametrize("method", ["auto", "arm"])
+@pytest.mark.parametrize("method", ["auto", pytest.param("arm", marks=pytest.mark.slow)])
 def test_result_is_complete(problem, method):
     model, exact = problem
     result = run(model, method=method, target_se=0.03)

@@ -50,7 +50,7 @@ def check(model):
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "kernel"), list(zip(EVERY, itertools.cycle(KERNELS), strict=False))
+    ("likelihood", "kernel"), list(itertools.zip_longest(EVERY, KERNELS, fillvalue=KERNELS[0]))
 )
 def test_every_likelihood_and_every_kernel(likelihood, kernel):
     check(build(likelihood, kernel, mean=np.linspace(-0.5, 0.7, 9)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,6 +12,13 @@ from covering import seldom
 from evidence import GPModel, InputError, fit_ep, likelihoods, log_evidence
 from evidence.approximations.gp.modes import _maxima, extend_mixture, fit_mixture, mixture_of
 from scripts.catalogue.modes import two_groups, uneven_groups
+
+two_groups, uneven_groups = cache(two_groups), cache(uneven_groups)
+
+
+@cache
+def of_two_groups():
+    return fit_mixture(two_groups().model)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +38,7 @@ def test_a_saddle_is_no_component():
     """Between two groups EP has a fixed point that promises several nats more."""
     truth = two_groups()
     between = fit_ep(truth.model)
-    modes = [component.mean[0] for component in fit_mixture(truth.model).components[:-1]]
+    modes = [component.mean[0] for component in of_two_groups().components[:-1]]
     assert abs(between.mean[0]) < 1.0 or between.logz < truth.logz
     np.testing.assert_allclose(np.sort(modes), [-8.0, 8.0], atol=0.1)
 
@@ -41,8 +49,7 @@ def test_one_gaussian_where_the_likelihood_is_log_concave():
 
 
 def test_points_lead_to_further_components():
-    model = two_groups().model
-    whole = fit_mixture(model)
+    whole = of_two_groups()
     half = mixture_of([whole.components[0]])
     other = whole.components[1].mean
     extended = extend_mixture(half, np.tile(other, (8, 1)))

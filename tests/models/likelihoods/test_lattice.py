@@ -40,11 +40,10 @@ _EPS = np.finfo(float).eps
 def lattice(likelihood, y, m, v, order=2):
     """Moments by lattices, and which data they leave to the adaptive rule."""
     out, left = np.full((order + 1, y.size), np.nan), np.ones(y.size, bool)
-    strip, theta = np.full(y.shape, likelihood.strip(y)), likelihood.theta(y)
-    hints = likelihood.locations(y)
-    lattice_moments(
-        likelihood.kernel, likelihood.log_concave, strip, theta, m, v, hints, out, left
-    )
+    strip = np.full(y.shape, likelihood.strip(y))
+    # copies are of one type, which is compiled once
+    given = [np.array(a, order="C") for a in (likelihood.theta(y), m, v, likelihood.locations(y))]
+    lattice_moments(likelihood.kernel, likelihood.log_concave, strip, *given, out, left)
     return out, left
 
 
