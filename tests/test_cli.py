@@ -117,7 +117,7 @@ def test_text_of_any_separator_and_compressed(quick, frame, csv):
         assert found["logz"] == expected["logz"]
 
 
-@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+@pytest.mark.parametrize("likelihood", ["probit", pytest.param("logit", marks=pytest.mark.slow)])
 def test_the_positive_label_is_named(quick, frame, csv, likelihood):
     quick = (*quick, "--likelihood", likelihood, "--json")
     expected = answer(run(*quick))

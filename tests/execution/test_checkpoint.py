@@ -372,7 +372,7 @@ def test_chains_cut_by_the_clock_go_on(tmp_path):
 
 @pytest.mark.parametrize(
     "move",
-    ["mgrad", "hmc", *(pytest.param(move, marks=pytest.mark.slow) for move in ("gibbs", "rmhmc"))],
+    ["mgrad", *seldom(["hmc", "gibbs", "rmhmc"])],
 )
 def test_chains_cut_between_two_draws_go_on(tmp_path, monkeypatch, move):
     """A part of a draw is none: the clock stops them at a step in the middle of one."""

@@ -47,7 +47,10 @@ def test_against_quadrature(problem, method, reference):
     assert abs(result.logz - exact) < 4.0 * result.logz_se + 1e-4
 
 
-@pytest.mark.parametrize("move", ["agrad-z", "elliptical", "splitting"])
+@pytest.mark.parametrize(
+    "move",
+    ["agrad-z", *(pytest.param(m, marks=pytest.mark.slow) for m in ("elliptical", "splitting"))],
+)
 def test_other_moves_against_quadrature(problem, move):
     model, exact = problem
     result = run(model, method="smc", reference="prior", move=move, target_se=0.03)

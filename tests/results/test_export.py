@@ -81,7 +81,8 @@ def test_parameters_of_a_density_keep_a_variable_each():
         return -0.5 * np.sum(theta**2, axis=-1)
 
     model = ev.DensityModel(logdensity, 2, names=["a", "b"])
-    draws = ev.sample(model, draws=20, tune=20, random_seed=0, progressbar=False)
+    words = {"draws": 20, "tune": 20, "random_seed": 0, "progressbar": False}
+    draws = ev.sample(model, reference="laplace", **words)
     assert set(draws.to_arviz()["posterior"].data_vars) == {"a", "b"}
     with pytest.raises(ev.InputError, match="model must be"):
         draws.to_arviz(model)
@@ -144,7 +145,7 @@ def test_integrated_evidence():
 def test_parameters_may_be_called_as_axes_are(names):
     prior = [stats.norm(0.0, 2.0)] * len(names)
     model = ev.DensityModel(lambda t: -np.sum((t - 1.0) ** 2), prior=prior, names=names)
-    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    result = ev.log_evidence(model, effort="frugal", random_seed=0, progressbar=False)
     posterior = result.to_arviz()["posterior"]
     assert set(posterior.data_vars) == {f"{n}_" if n == "chain" else n for n in names}
     assert list(result.to_frame().columns[2:]) == list(posterior.data_vars)

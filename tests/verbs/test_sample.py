@@ -96,10 +96,10 @@ def test_same_seed_same_draws():
 
 def test_time_limit_and_interrupt(monkeypatch):
     model = small_model("probit", 5)
-    draws = quiet(model, draws=2_000_000, tune=10, max_seconds=0.5)
+    draws = quiet(model, draws=2_000_000, tune=10, max_seconds=0.25)
     assert 0 < draws.x.shape[1] < 2_000_000
     assert draws.warnings[0].code == "stopped-early"
-    draws = quiet(model, draws=5, tune=10**7, max_seconds=0.3)  # half of which is for tuning
+    draws = quiet(model, draws=5, tune=10**7, max_seconds=0.2)  # half of which is for tuning
     assert draws.x.shape[1] > 0
     with pytest.raises(RuntimeError, match="max_seconds"):
         quiet(model, draws=5, tune=10, max_seconds=1e-9)

@@ -172,7 +172,7 @@ def test_a_needle_is_found_and_infinity_is_told():
         first_finite(model, rng)
 
 
-@pytest.mark.parametrize("unit", [1e-4, 1e4])
+@pytest.mark.parametrize("unit", [1e-4, pytest.param(1e4, marks=pytest.mark.slow)])
 def test_a_bare_density_that_is_zero_about_the_origin_is_found_in_any_unit(unit):
     """A normal one beyond a wall: no point of a few about the origin lies there."""
 

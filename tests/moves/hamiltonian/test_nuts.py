@@ -41,7 +41,7 @@ def test_invariance(reference, likelihood, beta):
     assert smallest_p_value(path, move, beta, steps=3, m=10_000) > 1e-5
 
 
-@pytest.mark.parametrize("mass", ["identity", "expected"])
+@pytest.mark.parametrize("mass", seldom(["identity", "expected"], 0))
 def test_invariance_in_other_coordinates(mass):
     path = ev.Path(ev.fit_ep(small_model("poisson(exposure=1.5)")))
     assert smallest_p_value(path, NUTS(0.3, coordinates=mass), 1.0) > 1e-5
