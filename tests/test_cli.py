@@ -380,7 +380,13 @@ def python(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_python_m_evidence(quick):
+def test_python_m_evidence():
+    done = python("-W", "error", "-m", "evidence", "--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"evidence {ev.__version__}\n", "")
+
+
+@pytest.mark.slow
+def test_python_m_evidence_estimates(quick):
     done = python("-W", "error", "-m", "evidence", *map(str, quick), "--method", "ep", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["method"] == "ep"

@@ -238,7 +238,8 @@ class IntegratedEvidence(EvidenceResult):
     >>> from scipy.stats import lognorm
     >>> model = ev.GPModel([0.0, 1.0, 2.0], [1, 1, -1], "1.0 * RBF(1.0)")
     >>> priors = {"length_scale": lognorm(1.0), "constant_value": lognorm(1.0)}
-    >>> whole = ev.integrated_evidence(model, priors, random_seed=0, progressbar=False)
+    >>> words = {"target_se": 0.2, "random_seed": 0, "progressbar": False}
+    >>> whole = ev.integrated_evidence(model, priors, **words)
     >>> whole.names, whole.samples.shape[1], bool((whole.samples > 0).all())
     (('k1__constant_value', 'k2__length_scale'), 2, True)
     """

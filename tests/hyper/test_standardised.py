@@ -144,7 +144,7 @@ def test_priors_stay_together(run):
     ):
         with pytest.raises(ev.InputError, match="in units of sigma, all together"):
             refused()
-    words = {"n_islands": 4, "n_particles": 32, "random_seed": 0, "progressbar": False}
+    words = {"effort": "frugal", "random_seed": 0, "progressbar": False}
     assert ev.integrated_evidence(model, **words).logz
     held = model.at({"sigma": 30.0})
     assert held.measure == "a flat mean"

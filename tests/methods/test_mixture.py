@@ -25,7 +25,7 @@ from scripts.catalogue.modes import common_factor
 
 METHODS = {
     "auto": {}, "guided": {}, "importance": {}, "smc": {}, "arm": {},
-    "pt": {"n_sweeps": 64, "n_particles": 16}, "ais": {"direction": "both"},
+    "pt": {"n_sweeps": 64, "n_particles": 16, "betas": [0.2, 1.0]}, "ais": {"direction": "both"},
 }  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def orthant_of_a_few(cov, y):
     return np.log(0.5**y.size + angles.sum() / (2.0 ** (y.size - 1) * np.pi))
 
 
-@pytest.mark.parametrize("case", seldom(range(6), 0, 1, 2))
+@pytest.mark.parametrize("case", seldom(range(6), 1))
 def test_a_few_data_know_their_error(case):
     """Ten seeds each: in units of error bars of 16 islands 4.5 is passed four times in 10⁴."""
     rng, n = np.random.default_rng(case), 2 + case % 2

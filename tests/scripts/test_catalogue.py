@@ -60,7 +60,7 @@ def test_model_is_what_the_referee_sees(number: int) -> None:
 def test_gradients_and_kinds() -> None:
     """By differences along a line, in units of the prior; and every kind of prior comes."""
     kinds = set()
-    for number in range(60):
+    for number in {*range(60)} - {11}:  # whose truth takes seconds, and which has no gradient
         case = case_of(number)
         kinds.add(case.dressing.split()[0])
         if not case.model.has_gradient or abs(case.truth) > 1e5:
@@ -76,8 +76,8 @@ def test_gradients_and_kinds() -> None:
 
 
 def test_same_number_same_case_and_all_sizes() -> None:
-    cases = [case_of(n) for n in range(26)]
-    assert [c.truth for c in cases[:5]] == [random_density(n).truth for n in range(5)]
+    cases = [case_of(n) for n in range(26, 52)]
+    assert [c.truth for c in cases[:5]] == [random_density(n).truth for n in range(26, 31)]
     assert {c.family for c in cases} == set(FAMILIES)
     sizes = np.digitize([c.dim for c in cases], [4, 9])
     assert (np.bincount(sizes) >= 6).all()

@@ -900,8 +900,9 @@ def test_weights_without_a_variance_have_no_standard_error():
     assert cloud.estimate().se < 0.05
 
 
+@pytest.mark.slow
 def test_few_looks_are_enough_in_many_dimensions():
-    d, n = 20, 40
+    d, n = 20, 100
     rng = np.random.default_rng(3)
     X = rng.standard_normal((n, d))
     y = np.where(X @ rng.standard_normal(d) > 2.0 * rng.standard_normal(n), 1.0, -1.0)
@@ -931,6 +932,7 @@ def test_two_modes_that_few_looks_do_not_part_are_found():
     result = ev.log_evidence(model, random_seed=0, progressbar=False)
     assert abs(result.logz - logsumexp(20.0 * (np.array(parts) + shift))) < 4.0 * result.logz_se
     assert result.logz_se < 0.01
+    assert result.resolution == resolution(NORMAL.screened_in_smooth)
 
 
 @pytest.mark.parametrize("vectorized", [True, pytest.param(False, marks=pytest.mark.slow)])

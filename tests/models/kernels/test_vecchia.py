@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from covering import seldom
 from scipy.sparse import csc_array
 
 import evidence as ev
@@ -140,7 +141,7 @@ def test_variances_and_covariances_of_neighbours_are_those_of_the_kernel():
     np.testing.assert_allclose(cov[there], K[there], rtol=1e-7)
 
 
-@pytest.mark.parametrize(("length", "seed"), [(0.1, 0), (0.1, 1), (0.3, 0)])
+@pytest.mark.parametrize(("length", "seed"), seldom([(0.1, 0), (0.1, 1), (0.3, 0)], 0))
 def test_thirty_neighbours_are_nearly_all(length, seed):
     """Conditionals on them alone are off by up to 0.06 nats, and means by 0.025 at least."""
     rng, kernel = np.random.default_rng(seed), f"4.0 * Matern({length}, nu=1.5)"
