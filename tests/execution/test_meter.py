@@ -11,6 +11,8 @@ from covering import seldom
 import evidence as ev
 from evidence.execution.meter import Meter, metered, phase, tally
 
+pytestmark = pytest.mark.usefixtures("small_searches")
+
 
 def gaussian(x):
     return -0.5 * float(x @ x)

@@ -32,7 +32,7 @@ def test_normalised(family, rows):
 def test_draws_are_of_the_density(family, rows):
     """E[h/g] over draws of g is 1 for a narrow normal h within g's reach."""
     fit = FAMILIES[family](rows, 3000.0)
-    x = fit.draw(np.random.default_rng(0), 50_000)
+    x = fit.draw(np.random.default_rng(0), 200_000)
     h = stats.multivariate_normal([0.3, 0.2, -0.1], 0.04 * np.eye(3)).logpdf(x)
     w = np.exp(h - fit.log_prob(x))
     assert abs(w.mean() - 1.0) < 5.0 * w.std() / np.sqrt(w.size)

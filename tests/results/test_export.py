@@ -11,6 +11,8 @@ from sparse_problems import twins
 
 import evidence as ev
 
+pytestmark = pytest.mark.usefixtures("small_searches")
+
 az = pytest.importorskip("arviz")
 
 

@@ -32,6 +32,12 @@ def gaussian():
     return np.random.default_rng(1).standard_normal((4, 500, 3))
 
 
+@pytest.fixture(scope="module")
+def plain(gaussian):
+    """What they say."""
+    return estimate(gaussian, standard)
+
+
 PROBLEMS = {
     "gaussian": lambda: problems.gaussian(5),
     "bounded": problems.bounded,
@@ -144,13 +150,12 @@ def test_draws_of_our_own_sampler():
     assert abs(result.logz - LOG_2PI) < 5 * result.logz_se
 
 
-def test_same_seed_same_answer_on_any_executor(gaussian):
+def test_same_seed_same_answer_on_any_executor(gaussian, plain):
     with ThreadPoolExecutor(2) as executor:
         there = estimate(gaussian, standard, executor=executor)
-    here = estimate(gaussian, standard)
-    assert (there.logz, there.logz_se) == (here.logz, here.logz_se)
-    assert here.to_frame().empty  # it has no draws of its own
-    assert estimate(gaussian, standard, random_seed=1).logz != here.logz
+    assert (there.logz, there.logz_se) == (plain.logz, plain.logz_se)
+    assert plain.to_frame().empty  # it has no draws of its own
+    assert estimate(gaussian, standard, random_seed=1).logz != plain.logz
 
 
 def test_seed_of_the_draws_is_no_seed_of_the_proposal():
@@ -177,11 +182,11 @@ def test_notes_predict_what_more_of_either_does():
     assert run(draws, 1000).logz_se == pytest.approx(more, rel=0.25)
 
 
-def test_result_is_saved_shown_drawn_and_compared(gaussian, tmp_path):
+def test_result_is_saved_shown_drawn_and_compared(gaussian, plain, tmp_path):
     import matplotlib as mpl
 
     mpl.use("Agg")
-    result = estimate(gaussian, standard)
+    result = plain
     result.save(tmp_path / "bridge.npz")
     again = ev.BridgeEvidence.load(tmp_path / "bridge.npz")
     assert again.summary() == result.summary()
@@ -195,14 +200,14 @@ def test_result_is_saved_shown_drawn_and_compared(gaussian, tmp_path):
     assert table.log_bayes_factor["b"] == pytest.approx(-2.0, abs=1e-6)
 
 
-def test_a_function_that_writes_into_its_rows(gaussian):
+def test_a_function_that_writes_into_its_rows(gaussian, plain):
     def greedy(x):
         value = standard(x)
         x[:] = 0.0
         return value
 
     kept = gaussian.copy()
-    assert estimate(gaussian, greedy).logz == estimate(gaussian, standard).logz
+    assert estimate(gaussian, greedy).logz == plain.logz
     np.testing.assert_array_equal(gaussian, kept)
 
 
@@ -226,12 +231,12 @@ def test_forgotten_jacobian_and_other_data():
         assert "other-density" in codes(estimate(draws, wrong, bounds=bounds))
 
 
-def test_chains_that_disagree_and_few_draws(gaussian):
+def test_chains_that_disagree_and_few_draws(gaussian, plain):
     apart = gaussian + np.array([0.0, 0.0, 0.0, 1.0])[:, None, None]
     assert "chains-disagree" in codes(estimate(apart, standard))
     assert "few-draws" in codes(estimate(gaussian[:2, :20], standard))
     assert "axes-swapped" in codes(estimate(gaussian.reshape(100, 20, 3), standard))
-    assert not codes(estimate(gaussian, standard)) & {"few-draws", "axes-swapped"}
+    assert not codes(plain) & {"few-draws", "axes-swapped"}
 
 
 def test_a_proposal_that_seldom_meets_the_posterior():

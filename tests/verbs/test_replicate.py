@@ -9,6 +9,8 @@ from scipy import stats
 
 import evidence as ev
 
+pytestmark = pytest.mark.usefixtures("small_searches")
+
 mpl.use("Agg")
 
 

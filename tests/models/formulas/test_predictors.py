@@ -9,6 +9,8 @@ from scipy.special import expit
 
 import evidence as ev
 
+pytestmark = pytest.mark.usefixtures("small_searches")
+
 rng = np.random.default_rng(0)
 N = 40
 DATA = {"x": rng.normal(size=N), "g": [f"g{i % 8}" for i in range(N)]}
