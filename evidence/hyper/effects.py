@@ -95,7 +95,8 @@ class EffectsIntegrated:
             each = evaluate(kernel, own, x.ravel(), 1)[0]
             return np.where(real[group], each.reshape(x.shape), 0.0).sum(axis=1) - 0.5 * u * u
 
-        bends = -evaluate(kernel, theta.reshape(len(theta), -1), at.ravel())[2].reshape(at.shape)
+        bends = np.abs(evaluate(kernel, theta.reshape(len(theta), -1), at.ravel())[2])
+        bends = np.where(bends < np.inf, bends, 0.0).reshape(at.shape)  # of what has no peak, too
         peak, width = (at - eta) / slope, 1.0 / (np.sqrt(bends) * np.abs(slope))
         weight = np.where(real, width**-2.0, 0.0)
         narrow = 1.0 / np.sqrt(1.0 + weight.sum(axis=1, keepdims=True))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.polynomial.legendre import leggauss
 from scipy import stats
+from scipy.special import gammaln
 
 import evidence as ev
 from evidence.hyper.direct import density_over
@@ -54,6 +55,38 @@ def test_density_is_the_product_of_integrals_over_effects(tau, noise):
         log_p += stats.norm(0, tau).logpdf(b) + np.log((half * weights).ravel() + 1e-300)
         total += np.logaddexp.reduce(log_p)
     assert density.functions.logdensity(row[None])[0] == pytest.approx(total, abs=1e-4)
+
+
+@pytest.mark.parametrize("shape", [0.08, 1.7])
+@pytest.mark.parametrize("tau", [0.2, 1.5, 12.0])
+@pytest.mark.parametrize("family", ["hurdle_negative_binomial", "zero_inflated_negative_binomial"])
+def test_counts_that_have_no_peak(family, tau, shape):
+    """Behind a hurdle zeros say nothing of a mean, and ones are the likelier the smaller it is."""
+    y, g = np.array([0, 0, 0, 1, 1, 0, 5, 1, 1]), np.repeat([0, 1, 2, 3], [3, 3, 2, 1])
+    model = ev.from_formula("y ~ 1 + (1|g)", {"y": y, "g": g}, likelihood=family)
+    density = density_over(model, model.priors)
+    assert isinstance(density.functions.logdensity, EffectsIntegrated)
+    theta = {"sd(1|g)": tau, "shape": shape, "hu": 0.3, "zi": 0.3}
+    row = np.r_[0.7, [theta[name] for name in model.priors.names]]
+    common = model.terms[0]
+    intercept = common.mean[0] + 0.7 * common.sd[0]
+    half, (nodes, weights), total = 0.05, leggauss(8), 0.0
+    u = (np.arange(-12.0, 12.0, 2 * half)[:, None] + half * (1.0 + nodes)).ravel()
+    ratio = intercept + tau * u - np.log(shape)  # of mean and shape, its log
+    none = -shape * np.logaddexp(0.0, ratio)
+    for group in range(4):
+        log_p = stats.norm.logpdf(u) + np.log(half * np.tile(weights, u.size // nodes.size))
+        for count in y[g == group]:
+            own = gammaln(count + shape) - gammaln(shape) - gammaln(count + 1.0)
+            own = own + none + count * (ratio - np.logaddexp(0.0, ratio))
+            if family.startswith("hurdle"):
+                behind = np.log(0.7) + own - np.log(-np.expm1(none))
+                log_p += behind if count else np.log(0.3)
+            else:
+                inflated = np.log(0.7) + own
+                log_p += inflated if count else np.logaddexp(inflated, np.log(0.3))
+        total += np.logaddexp.reduce(log_p)
+    assert density.functions.logdensity(row[None])[0] == pytest.approx(total, abs=2e-4)
 
 
 @pytest.mark.slow
