@@ -108,8 +108,9 @@ def loo(
     method : {"auto", "ep", "psis"}
         ``"ep"``: cavities, averaged over hyperparameters where the posterior has draws of them.
         ``"psis"``: importance weights of draws of latent values; where none are given the model
-        is sampled. ``"auto"``: EP, and PSIS as well where there are draws of latent values, which
-        then is the answer; where data see several predictors there is PSIS alone.
+        is sampled. ``"auto"``: EP, which is exact under normal noise that is known; elsewhere
+        PSIS as well where there are draws of latent values, which then is the answer; where data
+        see several predictors there is PSIS alone.
     max_draws : int
         Settings of hyperparameters to which EP is fitted.
     max_refits : int
@@ -158,8 +159,9 @@ def loo(
     words = {"random_seed": seeds[3], "progressbar": progressbar}
     view, anew, said = _computed_anew(model, posterior, view, max_refits, words)
     if len(views) > 1:  # how far EP is from the draws, where one of them may be wrong
+        heavy = 0.3  # shape of a tail which may be heavier than few draws show it
         apart = view.pointwise - next(iter(views.values())).pointwise
-        of = ~anew if _is_corrected(model, 1) else view.doubtful
+        of = ~anew & (_is_corrected(model, 1) | view.doubtful | (view.pareto_k > heavy))
         view = view._replace(mcse=math.hypot(view.mcse, np.nansum(apart[of])))
     views[last] = view
     low, high = view.pit
@@ -198,7 +200,8 @@ def _views(
         views[name] = _by_cavities(model, posterior, max_draws, rng)
     if method == "psis" or not gaussian:
         at = AtDraws.of(model, posterior)
-        if method != "ep":
+        exact = model.likelihood.name == "gaussian" and not isinstance(posterior, HyperDraws)
+        if method == "psis" or (method == "auto" and not exact):
             views["psis"] = _by_draws(at)
     return views
 
