@@ -162,13 +162,9 @@ def _groups(
 
 
 def _conclude(
-    problem: Problem,
-    outcome: Outcome,
-    ensembles: _Ensembles,
-    schedule: Schedule,
-    estimator: str,
+    problem: Problem, outcome: Outcome, ensembles: _Ensembles, schedule: Schedule, estimator: str,
     target: float | None,
-) -> None:
+) -> None:  # fmt: skip
     """Everything known at the end, and warnings."""
     clock = problem.clock
     outcome.warnings += [*ensembles.warnings, *ended_early(clock, "sweeps")]

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from ..execution.arguments import check_count, check_kind, check_positive, seed_sequence
-from ..execution.clock import Clock, Stopped, interruptible
+from ..execution.clock import Clock, Stopped, check_interrupt, interruptible
 from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import compiling, progress_line
@@ -126,6 +126,7 @@ def optimise(
             for restart, start in enumerate(starts):
                 search.run(restart, start, max_iterations, tol)
             if search.best is None:
+                check_interrupt()  # time was short, and nothing else is wrong
                 raise RuntimeError(
                     f"log Z could not be computed at any start: {search.ends[-1].message}"
                 )

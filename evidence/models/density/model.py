@@ -200,12 +200,9 @@ class DensityModel(InNotebooks):
             self.check_derivatives()
 
     def _take_prior(
-        self,
-        prior: object,
-        prior_transform: Callable[..., Any] | None,
-        bounds: Sequence[ArrayLike] | None,
-        names: Sequence[str] | None,
-    ) -> tuple[str, ...]:
+        self, prior: object, prior_transform: Callable[..., Any] | None,
+        bounds: Sequence[ArrayLike] | None, names: Sequence[str] | None,
+    ) -> tuple[str, ...]:  # fmt: skip
         """Keep the prior, or the limits, and the change of coordinates they ask for; names of
         parameters, which a prior may have."""
         if prior is not None and prior_transform is not None:

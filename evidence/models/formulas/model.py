@@ -479,13 +479,9 @@ def _in_order(likelihood: Likelihood, extra: dict[str, Parts]) -> dict[str, Part
 
 
 def _assembled(
-    formula: str,
-    terms: Sequence[Term],
-    observed: Observed,
-    frame: pd.DataFrame,
-    designs: tuple[Design, ...],
-    further: Mapping[str, str],
-) -> FormulaModel:
+    formula: str, terms: Sequence[Term], observed: Observed, frame: pd.DataFrame,
+    designs: tuple[Design, ...], further: Mapping[str, str],
+) -> FormulaModel:  # fmt: skip
     """A model of terms, no two of which are the same."""
     if not terms or len({term.name for term in terms}) < len(terms):
         what = "a term twice" if terms else "no terms at all"
@@ -502,12 +498,9 @@ def _assembled(
 
 
 def _observed(
-    own: Parts,
-    frame: pd.DataFrame,
-    namespace: Mapping[str, Any],
-    likelihood: str | Likelihood,
+    own: Parts, frame: pd.DataFrame, namespace: Mapping[str, Any], likelihood: str | Likelihood,
     link: str | None,
-) -> Observed:
+) -> Observed:  # fmt: skip
     """The response, with its trials and bounds."""
     response = _response(own, frame, namespace)
     trials = _extra(own, "trials", frame, namespace)
@@ -575,14 +568,9 @@ def _meant(
 
 
 def _make_terms(
-    parts: Parts,
-    design: Design,
-    frame: pd.DataFrame,
-    namespace: Mapping[str, Any],
-    observed: Observed,
-    given: Mapping[str, Any],
-    predictor: str = "",
-) -> list[Term]:
+    parts: Parts, design: Design, frame: pd.DataFrame, namespace: Mapping[str, Any],
+    observed: Observed, given: Mapping[str, Any], predictor: str = "",
+) -> list[Term]:  # fmt: skip
     """The terms of a formula, or of a further predictor."""
     terms, scale = list[Term](), observed.scale
     if design.names:
@@ -618,14 +606,9 @@ def further_parts(
 
 
 def _of_classes(
-    formula: str,
-    own: Parts,
-    extra: Mapping[str, Parts],
-    texts: Mapping[str, str],
-    classes: Sequence[str],
-    given: Mapping[str, Any],
-    scales: object,
-) -> tuple[dict[str, str], dict[str, Parts], dict[str, Any]]:
+    formula: str, own: Parts, extra: Mapping[str, Parts], texts: Mapping[str, str],
+    classes: Sequence[str], given: Mapping[str, Any], scales: object,
+) -> tuple[dict[str, str], dict[str, Parts], dict[str, Any]]:  # fmt: skip
     """What explains every class of a softmax but the baseline: texts, and these in parts; and
     priors, those without a class for all of them."""
     if scales:

@@ -279,14 +279,9 @@ class Groups:
 
     @classmethod
     def of(
-        cls,
-        bracket: Bracket,
-        factor: str,
-        design: Design,
-        data: pd.DataFrame,
-        scale: float,
+        cls, bracket: Bracket, factor: str, design: Design, data: pd.DataFrame, scale: float,
         predictor: str = "",
-    ) -> list[Groups]:
+    ) -> list[Groups]:  # fmt: skip
         """One term, or one for each effect where they are independent."""
         values = keys(factor, data)
         levels = values.unique().sort_values()

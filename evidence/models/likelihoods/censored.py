@@ -171,8 +171,8 @@ class Bounded(Likelihood):
         )
         if getattr(within, "name", "") not in self.kernels:
             raise InputError(
-                f"of must be one of {', '.join(self.kernels)}, got {shown(self.of)}; no others "
-                f"can be {self.name} yet"
+                f"the likelihood of {self.name} data must be one of {', '.join(self.kernels)}, "
+                f"got {shown(self.of)}; no others can be {self.name} yet"
             )
         for name, value in values.items():
             tidy = tuple(value.tolist()) if value.ndim else float(value)

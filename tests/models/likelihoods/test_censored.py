@@ -143,7 +143,7 @@ def test_pickled_and_cut():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Censored(Gamma(2.0)), r"of must be one of gaussian, lognormal, .*got Gamma"),
+        (lambda: Censored(Gamma(2.0)), r"data must be one of gaussian, lognormal, .*got Gamma"),
         (lambda: Censored(Gaussian(), "upper"), r"'none', 'left', 'right' or 'interval', got 'up"),
         (lambda: Censored(Gaussian(), [0, 3]), r"censored must be 0 \(not\), .*, got 3$"),
         (lambda: Censored(Gaussian(), [0, 1]).check([1.0]), r"censored has 2 values but there "),
@@ -153,7 +153,7 @@ def test_pickled_and_cut():
         (lambda: Censored(Weibull(), 1).simulate([0.0], np.random.default_rng(0)),
          r"cannot be simulated: what is censored when"),
         (lambda: ev.from_formula("y | cens(c) ~ 1", {"y": [1, 2], "c": [0, 1]},
-                                 likelihood="poisson"), r"of must be one of .*got Poisson"),
+                                 likelihood="poisson"), r"data must be one of .*got Poisson"),
         (lambda: ev.from_formula("y | cense(c) ~ 1", {"y": [1, 2], "c": [0, 1]}),
          r"may have trials\(n\), weights\(w\), cens\(c\) or"),
     ],

@@ -203,7 +203,7 @@ def test_bounds_where_noise_is_predicted():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Truncated(Gamma(2.0)), r"of must be one of gaussian, .*be truncated yet"),
+        (lambda: Truncated(Gamma(2.0)), r"data must be one of gaussian, .*be truncated yet"),
         (lambda: Truncated(Truncated(Gaussian(), 0.0), 0.0), "got Truncated"),
         (lambda: Censored(Truncated(Gaussian(), 0.0)), "got Truncated"),
         (lambda: Truncated(Gaussian(), [0.0, np.nan]), "lower must be numbers, infinite where"),
