@@ -102,10 +102,7 @@ class DensityReference:
         """log q in the model's coordinates."""
         return LogWarped(self.mean, self.inverse_root, self._at_mean, self.change, self.scales)
 
-    @property
-    def claim(self) -> LogWarped:
-        """What decides about shares: the density itself."""
-        return self.log_density
+    claim = property(lambda self: self.log_density)  #: what decides about shares
 
     @property
     def var(self) -> Array:

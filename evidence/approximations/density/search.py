@@ -24,7 +24,7 @@ from scipy.special import logsumexp
 
 from ...execution.clock import Stopped, check_interrupt
 from ...execution.meter import Allowance, Meter, phase
-from ...messages import Message
+from ...messages import InputError, Message
 from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
 from ...numerics.arrays import Array, Flags, Indices
@@ -169,12 +169,16 @@ class Search:
             if not (own := self.counting()):
                 return False
             box = bounded(self.model, own)
-            self.stand_in(box or self._widened(own))
+            self.stand_in(prior := box or self._widened(own))
             self._climb_from_afar()
             if box or len(self.counting()) <= len(own):
                 break
-        self._screen()
-        return True
+        for k in range(self.policy.rounds):  # where edges are modes, these tell no widths
+            with suppress(InputError):
+                self._screen()
+                return True
+            self.stand_in(GaussianPrior(prior.mean, 0.25 ** (k + 1) * prior.cov))
+        return False
 
     def _outgrown(self) -> bool:
         """Whether another Gaussian stands in for a prior now."""
@@ -459,7 +463,6 @@ class Search:
         reach. Where one after the other does, more are hidden (Good and Turing: their share is
         the chance that the next one does). There are as many climbs as modes that count, or
         twice as many: of 128 that are alike eight climbs leave six unknown more often than not."""
-        assert self.blend is not None
         n, new = self.policy.tests, list[Mode]()
         n = max(n, self.policy.scaled(self.model, len(self.counting()))) if n else 0
         least = self.verdict.logz - self.policy.counts
@@ -504,8 +507,7 @@ class Search:
         return self._open, z[clear], log_p[clear], excess[clear]
 
     def _placed(self, z: Array) -> Array:
-        rows = np.atleast_2d(z)
-        return z if self.model.prior is None else placed(self.model, rows).reshape(z.shape)
+        return z if self.model.prior is None else placed(self.model, z)
 
     def _valleys(
         self, which: Indices, z: Array, log_p: Array, far: Indices, high: Indices

@@ -977,3 +977,16 @@ def test_a_posterior_may_be_wider_than_its_prior(vectorized):
     result = ev.log_evidence(model, random_seed=0)
     assert not result.warnings
     assert abs(result.logz + np.log(0.1)) < 4.0 * result.logz_se < 0.2
+
+
+def test_a_stand_in_that_is_too_wide_to_be_drawn_from_shrinks():
+    """Where edges are modes, Hessians there tell no widths: all draws of what stood in for a prior
+    were outside, and the evidence of a box in five dimensions was refused."""
+
+    def log_density(x):
+        return np.where((np.abs(x) < 1.0).all(axis=1), 0.0, -np.inf)
+
+    model = ev.DensityModel(log_density, 2, vectorized=True)
+    wrong = Mode(np.array([0.3, -0.2]), 1e6 * np.eye(2), 0.0)
+    search = Search(model, np.random.default_rng(0), modes=(wrong,)).run()
+    assert search.verdict.logz == pytest.approx(np.log(4.0), abs=0.1)
