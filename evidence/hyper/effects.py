@@ -96,7 +96,8 @@ class EffectsIntegrated:
             return np.where(real[group], each.reshape(x.shape), 0.0).sum(axis=1) - 0.5 * u * u
 
         bends = np.abs(evaluate(kernel, theta.reshape(len(theta), -1), at.ravel())[2])
-        bends = np.where(bends < np.inf, bends, 0.0).reshape(at.shape)  # of what has no peak, too
+        least = 0.25 * self.model.likelihood.counts  # which may bend elsewhere, as their log link
+        bends = np.fmax(np.where(bends < np.inf, bends, 0.0), least).reshape(at.shape)
         peak, width = (at - eta) / slope, 1.0 / (np.sqrt(bends) * np.abs(slope))
         weight = np.where(real, width**-2.0, 0.0)
         narrow = 1.0 / np.sqrt(1.0 + weight.sum(axis=1, keepdims=True))
@@ -106,8 +107,7 @@ class EffectsIntegrated:
         places = np.sort(np.hstack([_spread(*two, spots), _between(peak, width)]), axis=1)
         new = np.diff(np.floor(places / (apart * narrow)), axis=1, prepend=-np.inf) != 0.0
         new &= np.isfinite(places)
-        group, first = np.nonzero(new)
-        u = places[group, first]
+        group, u = np.nonzero(new)[0], places[new]
         height = log_p(group, u)
         top = np.maximum.reduceat(height, np.searchsorted(group, np.arange(len(eta))))
         high = height > top[group] - depth

@@ -86,7 +86,7 @@ def test_counts_that_have_no_peak(family, tau, shape):
                 inflated = np.log(0.7) + own
                 log_p += inflated if count else np.logaddexp(inflated, np.log(0.3))
         total += np.logaddexp.reduce(log_p)
-    assert density.functions.logdensity(row[None])[0] == pytest.approx(total, abs=2e-4)
+    assert density.functions.logdensity(row[None])[0] == pytest.approx(total, abs=1e-5)
 
 
 @pytest.mark.slow
