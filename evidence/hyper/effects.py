@@ -102,7 +102,7 @@ class EffectsIntegrated:
         weight = np.where(real, width**-2.0, 0.0)
         narrow = 1.0 / np.sqrt(1.0 + weight.sum(axis=1, keepdims=True))
         middle = narrow**2 * np.sum(weight * peak, axis=1, keepdims=True)
-        two = np.hstack([0.0 * middle, middle]), np.hstack([narrow**0.0, narrow])
+        two = np.hstack([np.zeros_like(middle), middle]), np.hstack([narrow**0.0, narrow])
         spots = np.array([0.0, 0.8, 1.6, 2.4, 3.3, 4.5, 6.0, 12.0, 40.0])  # in widths
         places = np.sort(np.hstack([_spread(*two, spots), _between(peak, width)]), axis=1)
         new = np.diff(np.floor(places / (apart * narrow)), axis=1, prepend=-np.inf) != 0.0

@@ -89,6 +89,19 @@ def test_counts_that_have_no_peak(family, tau, shape):
     assert density.functions.logdensity(row[None])[0] == pytest.approx(total, abs=1e-5)
 
 
+@pytest.mark.parametrize("extreme", [0.0, 1e-300, 1e300, np.inf, np.nan])
+@pytest.mark.parametrize("family", ["student_t", "hurdle_negative_binomial"])
+def test_values_where_numbers_end_have_no_density_and_end_nothing(family, extreme):
+    y, g = np.array([0, 2, 1, 3, 0, 1]), np.repeat([0, 1, 2], 2)
+    model = ev.from_formula("y ~ 1 + (1|g)", {"y": y, "g": g}, likelihood=family)
+    density = density_over(model, model.priors).functions.logdensity
+    usual = np.full(1 + len(model.priors), 0.5)
+    for row in np.where(np.eye(usual.size), extreme, usual):
+        before, last = density(np.array([usual, row]))
+        assert before > -np.inf
+        assert not np.isnan(last)
+
+
 @pytest.mark.slow
 def test_narrow_scatter_about_groups_has_an_answer():
     """By the joint density this took minutes, or ended without an answer."""

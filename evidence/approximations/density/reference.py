@@ -103,10 +103,7 @@ class DensityReference:
         return LogWarped(self.mean, self.inverse_root, self._at_mean, self.change, self.scales)
 
     claim = property(lambda self: self.log_density)  #: what decides about shares
-
-    @property
-    def var(self) -> Array:
-        return np.diag(self.cov)
+    var = property(lambda self: np.diag(self.cov))
 
     @cached_property
     def eigh(self) -> tuple[Array, Array]:

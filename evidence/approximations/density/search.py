@@ -162,9 +162,11 @@ class Search:
             points = scan(self.cloud, at, log_w, self.rng, values, self.policy.climbs)
         self.modes = further_modes(self.model, self.modes or (), self._placed(points))
 
-    def _rebase(self) -> bool:
+    def _rebase(self, tries: int = 20, smaller: float = 0.25) -> bool:
         """Put a Gaussian in the place of a prior, much wider than all modes together; made anew
-        where climbs from far outside it find more of them. False where there is no mode."""
+        where climbs from far outside it find more of them. False where there is no mode. Where
+        edges are modes these tell no widths, and no draw may have a likelihood: so many ``tries``
+        have variances ``smaller`` each time (of a box in five dimensions one or two were)."""
         for _ in range(self.policy.surprises):
             if not (own := self.counting()):
                 return False
@@ -173,12 +175,13 @@ class Search:
             self._climb_from_afar()
             if box or len(self.counting()) <= len(own):
                 break
-        for k in range(self.policy.rounds):  # where edges are modes, these tell no widths
+        for k in range(1, tries):
             with suppress(InputError):
                 self._screen()
                 return True
-            self.stand_in(GaussianPrior(prior.mean, 0.25 ** (k + 1) * prior.cov))
-        return False
+            self.stand_in(GaussianPrior(prior.mean, smaller**k * prior.cov))
+        self._screen()
+        return True
 
     def _outgrown(self) -> bool:
         """Whether another Gaussian stands in for a prior now."""
