@@ -19,10 +19,10 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc, betaln, digamma, expit, gammaln, logit, zeta
+from scipy.special import betainc, betaln, digamma, expit, gammaln, logit
 
-from ...numerics.jit import jit
-from ...numerics.special import LOG_SQRT_2PI, log1p_exp, sigmoid
+from ...numerics.jit import jit, vector_loop
+from ...numerics.special import LOG_SQRT_2PI, exp, log, log1p_exp, sigmoid
 from .base import Array, Likelihood
 from .binomial import Trials
 from .checks import Parametric, check_between, stack
@@ -34,6 +34,22 @@ _LARGE = 14.0  # where asymptotic series of 1/z² to these orders are good to 1e
 _LEAST, _MOST = np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg
 
 
+@vector_loop
+def _stirling(z):
+    """log Γ(z) - (z - ½) log z + z - ½ log 2π for z ≥ 9."""
+    w = 1.0 / (z * z)
+    rest = 1 / 1680 - w * (1 / 1188 - w * (691 / 360360 - w * (1 / 156)))
+    return (1 / 12 - w * (1 / 360 - w * (1 / 1260 - w * rest))) / z
+
+
+@vector_loop
+def _bernoulli(z):
+    """log z - ψ(z) - 1 / 2z for z ≥ 9."""
+    w = 1.0 / (z * z)
+    rest = 1 / 240 - w * (1 / 132 - w * (691 / 32760 - w * (1 / 12)))
+    return w * (1 / 12 - w * (1 / 120 - w * (1 / 252 - w * rest)))
+
+
 @jit
 def _digamma(a):
     """The derivatives of log Γ(a), three for a ≥ 1, by recurrence and asymptotic series."""
@@ -43,28 +59,12 @@ def _digamma(a):
         one, two, three, z = one - r, two + r * r, three - 2.0 * r * r * r, z + 1.0
     r = 1.0 / z
     w = r * r
-    one += math.log(z) - 0.5 * r
-    one -= w * (1 / 12 - w * (1 / 120 - w * (1 / 252 - w * (1 / 240 - w * (1 / 132)))))
+    one += math.log(z) - 0.5 * r - _bernoulli(z)
     two += r + 0.5 * w
     two += r * w * (1 / 6 - w * (1 / 30 - w * (1 / 42 - w * (1 / 30 - w * (5 / 66)))))
     three -= w + r * w
     three -= w * w * (1 / 2 - w * (1 / 6 - w * (1 / 6 - w * (3 / 10 - w * (5 / 6)))))
     return one, two, three
-
-
-@jit
-def _stirling(z):
-    """log Γ(z) - (z - ½) log z + z - ½ log 2π for large z."""
-    w = 1.0 / (z * z)
-    return (1 / 12 - w * (1 / 360 - w * (1 / 1260 - w * (1 / 1680 - w * (1 / 1188))))) / z
-
-
-@jit
-def _peak(z):
-    """z log z - z - log Γ(1 + z), which is small."""
-    if z < _LARGE:
-        return (z * math.log(z) if z > 0.0 else 0.0) - z - math.lgamma(1.0 + z)
-    return -LOG_SQRT_2PI - 0.5 * math.log(z) - _stirling(z)
 
 
 @jit
@@ -101,13 +101,54 @@ def _chain(x, phi, powers, a, b):
 
 
 @jit
-def _beta(x, t):
-    phi, log_y, log_rest, constant = t[0], t[1], t[2], t[3]
-    a, b = phi * sigmoid(x), phi * sigmoid(-x)
-    f, g = _digamma(1.0 + a), _digamma(1.0 + b)
-    A = constant + a * (log_y + log1p_exp(-x)) + _peak(a), log_y - f[0], -f[1], -f[2]
-    B = b * (log_rest + log1p_exp(x)) + _peak(b), log_rest - g[0], -g[1], -g[2]
-    return _chain(x, phi, (1.0, 1.0), A, B)
+def _climb(x, phi, log_odds):
+    """Newton's method for ψ(a) - ψ(b) = ``log_odds``."""
+    steps = 4  # of which errors are below 2e-8, for φ of .001 to 1e5 and any y
+    for i in range(x.size):
+        for _ in range(steps):
+            a, b = phi[i] * sigmoid(x[i]), phi[i] * sigmoid(-x[i])
+            f, g = _digamma(a), _digamma(b)
+            x[i] -= (f[0] - g[0] - log_odds[i]) / ((f[1] + g[1]) * (a * b / phi[i]))
+
+
+@vector_loop
+def _first_order(x, theta, step, out):
+    """log p(y|x) and its slope, without branches: vector instructions if ``step`` is constant.
+
+    What a is to μ and y, b is to 1 - μ and 1 - y. Where it is small Γ(1 + a) is Γ(s) at s = a + 9,
+    over (a + 1) … (a + 8) = (u + 8)(u + 14)(u + 18)(u + 20) with u = a² + 9a.
+    """
+    for i in range(x.size):
+        out[0, i], out[1, i] = theta[4, np.uint64(i * step)], 0.0
+    for side in range(2):
+        sign = 1.0 - 2.0 * side
+        for i in range(x.size):
+            j = np.uint64(i * step)
+            z, phi, log_y = sign * x[i], theta[0, j], theta[1 + side, j]
+            e = exp(-abs(z))
+            less = 1.0 / (1.0 + e)
+            over = log(1.0 + e, e) - (z if z < 0.0 else 0.0)  # -log μ
+            p, q = (less if z > 0.0 else e * less), (e * less if z > 0.0 else less)
+            a = phi * p
+            small, u = a < _LARGE, a * (a + 9.0)
+            s = a + 9.0 if small else a
+            one, two = u * (u + 22.0) + 112.0, u * (u + 38.0) + 360.0
+            product = one * two if small else 1.0
+            steep = (2.0 * a + 9.0) * ((2.0 * u + 22.0) * two + (2.0 * u + 38.0) * one) / product
+            log_s = log(s, s - 1.0)
+            psi = log_s - _bernoulli(s) + (-0.5 / s - steep if small else 0.5 / s)  # of 1 + a
+            excess = a * (theta[3, j] - over - 1.0) - (s - 0.5) * log_s + s
+            excess = excess + log(product, product - 1.0) if small else -0.5 * log_s
+            out[0, i] += a * (log_y + over) - over + excess - _stirling(s) - LOG_SQRT_2PI
+            out[1, i] += sign * (a * q * (log_y - psi) + q)
+
+
+@jit
+def _bends(x, t):
+    """The second and the third derivative of a beta density."""
+    f, g = _digamma(1.0 + t[0] * sigmoid(x)), _digamma(1.0 + t[0] * sigmoid(-x))
+    A, B = (0.0, t[1] - f[0], -f[1], -f[2]), (0.0, t[2] - g[0], -g[1], -g[2])
+    return _chain(x, t[0], (1.0, 1.0), A, B)[2:]
 
 
 @jit
@@ -155,26 +196,28 @@ class Beta(Parametric):
     log_concave: ClassVar[bool] = False
     unimodal: ClassVar[bool] = True
 
-    kernel = Pointwise(_beta, 4)
+    kernel = Pointwise(_bends, 5, _first_order)
 
     check = check_between
 
     def theta(self, y: Array) -> Array:
         (phi,) = self.parameters(y)
         log_y, log_rest = np.log(y), np.log1p(-y)
-        constant = np.log(phi) - log_peak(phi) - log_y - log_rest
-        return stack(y, phi, log_y, log_rest, constant)
+        log_phi = np.log(phi)
+        constant = log_phi - log_peak(phi) - log_y - log_rest
+        return stack(y, phi, log_y, log_rest, log_phi, constant)
 
     def location(self, y: Array) -> Array:
-        """Where ψ(a) - ψ(b) = logit y, by Newton's method."""
-        climb = 5  # steps of Newton's method from where the mode of a beta density is about
-        (phi,) = self.parameters(y)
-        x = logit((phi * y + 0.5) / (phi + 1.0))
-        for _ in range(climb):
-            a, b = phi * expit(x), phi * expit(-x)
-            slope = (zeta(2.0, a) + zeta(2.0, b)) * (a * b / phi)
-            x = x - (digamma(a) - digamma(b) - logit(y)) / slope
-        return x
+        """Where ψ(a) - ψ(b) = logit y; the start is right where b is, of which a's ψ follows."""
+        (phi,), least = self.parameters(y), np.minimum(y, 1.0 - y)
+        log_odds, b = logit(least), phi * (1.0 - (phi * least + 0.5) / (phi + 1.0))
+        psi = log_odds + digamma(b)
+        with np.errstate(over="ignore", divide="ignore"):
+            a = np.where(psi > -2.22, np.exp(psi) + 0.5, -1.0 / (psi + np.euler_gamma))
+        start = np.broadcast_arrays(np.minimum(np.log(a / b), 0.0), phi, log_odds)
+        x, *given = (np.array(part).ravel() for part in start)
+        _climb(x, *given)
+        return x.reshape(y.shape) * np.where(y < 0.5, 1.0, -1.0)
 
     fisher = _fisher
 

@@ -19,7 +19,7 @@ from .pointwise import Pointwise
 
 
 @vector_loop
-def _first_order(x, theta, step, out):
+def first_order(x, theta, step, out):
     """log p(y|x) and its slope, without branches: vector instructions if ``step`` is constant.
 
     For ``y > 0``, with z = d, m = y where y ≤ r and z = -d, m = r elsewhere, and p = m / (r + y),
@@ -140,7 +140,7 @@ class NegativeBinomial(Sized):
     name: ClassVar[str] = "negative_binomial"
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"dispersion": (1e-3, 1e5)}
 
-    kernel = Pointwise(_bends, 5, _first_order)
+    kernel = Pointwise(_bends, 5, first_order)
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Geometric(Sized):
 
     name: ClassVar[str] = "geometric"
 
-    kernel = Pointwise(_bends, 5, _first_order)
+    kernel = Pointwise(_bends, 5, first_order)
 
     def parameters(self, like: Array) -> tuple[Array, ...]:
         return np.ones(()), *super().parameters(like)

@@ -18,7 +18,7 @@ from .pointwise import Pointwise
 
 
 @vector_loop
-def _first_order(x, theta, step, out):
+def first_order(x, theta, step, out):
     """log p(y|x) and its slope; with a constant ``step`` the loop becomes vector instructions."""
     for i in range(x.size):
         j = np.uint64(i * step)
@@ -107,4 +107,4 @@ class Poisson(Rates):
 
     name: ClassVar[str] = "poisson"
 
-    kernel = Pointwise(_bends, 3, _first_order)
+    kernel = Pointwise(_bends, 3, first_order)

@@ -27,8 +27,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...numerics.jit import jit
-from ...numerics.special import log1p_exp, sigmoid
+from ...numerics.jit import jit, vector_loop
+from ...numerics.special import exp, exp_parts, log, sigmoid
 from . import negative_binomial, poisson
 from .base import Array, Likelihood, Predictive
 from .checks import align, stack
@@ -44,56 +44,86 @@ _TINY = np.finfo(float).tiny
 
 @jit
 def _mixed(zero, own):
-    """A zero's log p and derivatives; ``zero``: those of log p_0(0|x)."""
+    """A zero's second and third derivative; ``zero``: log p_0(0|x) and its derivatives."""
     odds = zero[0] + own[1] - own[0]  # that a zero is one of the counts
     w = sigmoid(odds)
     v = w * sigmoid(-odds)
     if w == 0.0:  # and slopes may be infinite
-        return own[0], 0.0, 0.0, 0.0
+        return 0.0, 0.0
     third = v * (1.0 - 2.0 * w) * zero[1] ** 3 + 3.0 * v * zero[1] * zero[2] + w * zero[3]
-    return own[0] + log1p_exp(odds), w * zero[1], v * zero[1] ** 2 + w * zero[2], third
+    return v * zero[1] ** 2 + w * zero[2], third
 
 
-def _inflated(counts: Callable[..., Any], rows: int) -> Pointwise:
-    """The kernel where ``counts`` has ``rows`` numbers a datum."""
+def _inflated(counts: Callable[..., Any], first: Callable[..., Any], rows: int) -> Pointwise:
+    """The kernel where ``counts`` has ``rows`` numbers a datum, and ``first`` is a loop over it of
+    first order."""
 
     @jit
-    def either(x, t):
-        f, own = counts(x, t[:rows]), t[2 * rows :]
-        return (f[0] + own[1], f[1], f[2], f[3]) if t[0] > 0.0 else _mixed(f, own)
+    def curved(x, t):
+        f = counts(x, t[:rows])
+        return (f[2], f[3]) if t[0] > 0.0 else _mixed(f, t[2 * rows :])
 
-    return Pointwise(either, 2 * rows + 3)
+    @vector_loop
+    def first_order(x, theta, step, out):
+        first(x, theta, step, out)
+        for i in range(x.size):
+            j = np.uint64(i * step)
+            zero, log_z, log_rest = theta[0, j] == 0.0, theta[2 * rows, j], theta[2 * rows + 1, j]
+            odds = out[0, i] + log_rest - log_z
+            e = exp(-abs(odds))
+            w = (1.0 if odds > 0.0 else e) / (1.0 + e)
+            slope = w * out[1, i] if w > 0.0 else 0.0
+            out[1, i] = slope if zero else out[1, i]
+            total = log_z + log(1.0 + e, e) + (odds if odds > 0.0 else 0.0)
+            out[0, i] = total if zero else out[0, i] + log_rest
+
+    return Pointwise(curved, 2 * rows + 3, first_order)
 
 
 @jit
-def _truncated(x, f, zero, own):
-    """``f``: log p_0(y|x) and derivatives, ``zero``: those of log p_0(0|x). With u = -log p_0(0|x)
-    the denominator 1 - exp(-u) is cloglog's, a function of w = log u."""
+def _truncated(f, zero):
+    """Second and third derivative; ``f``: log p_0(y|x) and derivatives, ``zero``: those of
+    log p_0(0|x). With u = -log p_0(0|x) the denominator 1 - exp(-u) is cloglog's, a function of
+    w = log u."""
     u = -zero[0]
     if u > 700.0:
-        return f[0] + own[1], f[1], f[2], f[3]
-    w, w1, w2, w3 = x + own[2], 1.0, 0.0, 0.0  # where u is the mean
+        return f[2], f[3]
+    w1, w2, w3 = 1.0, 0.0, 0.0  # where u is the mean
     if u > _TINY:
         a, b, c = zero[1] / zero[0], zero[2] / zero[0], zero[3] / zero[0]
-        w, w1, w2, w3 = math.log(u), a, b - a * a, c - 3.0 * a * b + 2.0 * a * a * a
+        w1, w2, w3 = a, b - a * a, c - 3.0 * a * b + 2.0 * a * a * a
     g = u / math.expm1(u) if u > _TINY else 1.0
     g2, g3 = bends(g, u)
-    event = w if w < -40.0 else math.log(-math.expm1(-u))
     third = g3 * w1**3 + 3.0 * g2 * w1 * w2 + g * w3
-    return f[0] - event + own[1], f[1] - g * w1, f[2] - g2 * w1 * w1 - g * w2, f[3] - third
+    return f[2] - g2 * w1 * w1 - g * w2, f[3] - third
 
 
-def _behind(counts: Callable[..., Any], rows: int) -> Pointwise:
+def _behind(counts: Callable[..., Any], first: Callable[..., Any], rows: int) -> Pointwise:
     """As :func:`_inflated`, of a hurdle."""
 
     @jit
-    def either(x, t):
-        own = t[2 * rows :]
+    def curved(x, t):
         if t[0] == 0.0:
-            return own[0], 0.0, 0.0, 0.0
-        return _truncated(x, counts(x, t[:rows]), counts(x, t[rows : 2 * rows]), own)
+            return 0.0, 0.0
+        return _truncated(counts(x, t[:rows]), counts(x, t[rows : 2 * rows]))
 
-    return Pointwise(either, 2 * rows + 3)
+    @vector_loop
+    def first_order(x, theta, step, out):
+        """With u as in ``_truncated``: the slope of the denominator is u' / expm1(u)."""
+        first(x, theta, step, out)
+        first(x, theta[rows:], step, out[2:])
+        for i in range(x.size):
+            j = np.uint64(i * step)
+            u, more, seen = -out[2, i], -out[3, i], theta[0, j] > 0.0
+            tiny = u < 1e-17
+            h, rest, t = exp_parts(-u, 0.0)
+            event = u if tiny else -2.0 * (h * (rest + t) + (h - 0.5))  # 1 - exp(-u)
+            lost = more * (1.0 - event) / event if u > _TINY else 1.0
+            low = x[i] + theta[2 * rows + 2, j] if tiny else log(event, event - 1.0)
+            out[0, i] = out[0, i] - low + theta[2 * rows + 1, j] if seen else theta[2 * rows, j]
+            out[1, i] = out[1, i] - lost if seen else 0.0
+
+    return Pointwise(curved, 2 * rows + 3, first_order)
 
 
 class _Zeros(CountLikelihood):
@@ -211,7 +241,7 @@ class ZeroInflatedPoisson(_Inflated):
     source: ClassVar[type[CountLikelihood]] = Rates
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"zi": _SHARE}
 
-    kernel = _inflated(poisson.derivatives, 3)
+    kernel = _inflated(poisson.derivatives, poisson.first_order, 3)
 
 
 @dataclass(frozen=True)
@@ -242,7 +272,7 @@ class ZeroInflatedNegativeBinomial(_Inflated):
     source: ClassVar[type[CountLikelihood]] = Sized
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": _SIZE, "zi": _SHARE}
 
-    kernel = _inflated(negative_binomial.derivatives, 5)
+    kernel = _inflated(negative_binomial.derivatives, negative_binomial.first_order, 5)
 
 
 @dataclass(frozen=True)
@@ -271,7 +301,7 @@ class HurdlePoisson(_Hurdle):
     log_concave: ClassVar[bool] = True
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"hu": _SHARE}
 
-    kernel = _behind(poisson.derivatives, 3)
+    kernel = _behind(poisson.derivatives, poisson.first_order, 3)
 
     def hazard(self, x: ArrayLike) -> Array:
         return np.maximum(self.mean(x), _TINY)
@@ -308,7 +338,7 @@ class HurdleNegativeBinomial(_Hurdle):
     source: ClassVar[type[CountLikelihood]] = Sized
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": _SIZE, "hu": _SHARE}
 
-    kernel = _behind(negative_binomial.derivatives, 5)
+    kernel = _behind(negative_binomial.derivatives, negative_binomial.first_order, 5)
 
     def hazard(self, x: ArrayLike) -> Array:
         mean = self.mean(x)

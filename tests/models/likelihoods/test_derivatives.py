@@ -10,6 +10,7 @@ import pytest
 
 from evidence.models.likelihoods import (
     AsymmetricLaplace,
+    Beta,
     Gamma,
     Gaussian,
     Logit,
@@ -193,6 +194,14 @@ def test_fisher_is_the_expected_curvature():
     _, _, l2, _ = rows = likelihood.derivatives(np.zeros(y.size), y)
     expected = np.trapezoid(-l2 * np.exp(rows[0]), y)
     np.testing.assert_allclose(likelihood.fisher(np.zeros(2)), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("phi", [0.003, 2.0, 1e4])
+def test_a_beta_density_is_level_at_its_location(phi):
+    """In standard deviations; of 1e-12, Newton's method from elsewhere ends two units away."""
+    own, y = Beta(phi=phi), np.array([1e-300, 1e-12, 0.3, 0.999, 1.0 - 1e-12])
+    _, slope, curvature, _ = own.derivatives(own.location(y), y)
+    assert np.abs(slope / np.sqrt(-curvature)).max() < 1e-6
 
 
 @pytest.mark.parametrize("order", [1, 3])
