@@ -60,6 +60,7 @@ SETUP = """
 import numpy as np
 from scipy import stats
 import evidence as ev
+rng = np.random.default_rng(0)
 X = np.linspace(0.0, 4.0, 5)[:, None]
 new = np.array([[0.5], [6.0]])
 model = ev.GPModel(X, [1, 1, -1, -1, 1], "1.5 * RBF(1.2)", likelihood="logit")
@@ -82,6 +83,17 @@ CALLS = {
         "ev.integrated_evidence(model, priors, n_particles=16, n_islands=2, **quiet)",
     ),
     "optimise": ("", "ev.optimise(model, max_iterations=3, **quiet)"),
+    "formula": (
+        "x, g = rng.normal(size=40), np.arange(40) % 8\n"
+        "frame = {'x': x, 'g': g, 'y': rng.poisson(np.exp(0.5 * x))}\n"
+        "model = ev.from_formula('y ~ x + (1 | g)', frame, likelihood='poisson')",
+        "ev.log_evidence(model, **quiet)",
+    ),
+    "density": (
+        "model = ev.DensityModel(lambda x: -0.5 * np.sum((x - 1.0) ** 2, axis=-1) / 0.3, "
+        "dim=3, prior=stats.norm(0.0, 2.0), vectorized=True)",
+        "ev.log_evidence(model, **quiet)",
+    ),
 }
 
 
