@@ -50,6 +50,15 @@ def small_searches() -> Generator[None]:
         yield
 
 
+@pytest.fixture
+def no_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody makes room for panels and legends, which takes most of the time of a figure: how that
+    is done is tested by ``plots/test_style.py``."""
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(Figure, "get_layout_engine", lambda self: None)
+
+
 @pytest.fixture(scope="session")
 def research_data() -> Path:
     """The folder of research data sets; tests that need it are skipped where it is missing."""

@@ -168,6 +168,7 @@ def test_labels_0_and_1_are_the_same_answer_with_a_note(quick, frame, csv):
     assert found["notes"] == ["y: labels 0/1 were taken as -1/+1"]
 
 
+@pytest.mark.usefixtures("no_layout")
 def test_files_are_written(quick, tmp_path):
     out, plot = tmp_path / "run.npz", tmp_path / "run.png"
     result = run(*quick, "--out", out, "--plot", plot)

@@ -13,6 +13,8 @@ from softmax_problems import exact_draws, log_z_by_quadrature, small_model
 import evidence as ev
 from evidence.paths import families
 
+pytestmark = pytest.mark.usefixtures("no_layout")
+
 METHODS = ["smc", "ais", "pt", "importance"]
 
 

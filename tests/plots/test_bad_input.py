@@ -15,6 +15,8 @@ from scipy import stats
 import evidence as ev
 from evidence import plots
 
+pytestmark = pytest.mark.usefixtures("no_layout")
+
 FIGURES = [name for name in plots.__all__ if name.startswith("plot_")]
 #: what other arguments are, by name
 OTHERS = {

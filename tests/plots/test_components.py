@@ -9,6 +9,8 @@ from matplotlib.figure import Figure
 import evidence as ev
 from evidence import plots
 
+pytestmark = pytest.mark.usefixtures("no_layout")
+
 _MODES = np.array([[-3.0, 0.0], [3.0, 1.0]])
 _SHARES = np.array([0.75, 0.25])
 

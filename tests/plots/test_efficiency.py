@@ -11,6 +11,8 @@ import evidence as ev
 from evidence import plots
 from evidence.plots.efficiency import exponent
 
+pytestmark = pytest.mark.usefixtures("no_layout")
+
 
 @pytest.fixture
 def ax():

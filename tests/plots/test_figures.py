@@ -9,6 +9,8 @@ import pytest
 import evidence as ev
 from evidence.plots import _style
 
+pytestmark = pytest.mark.usefixtures("no_layout")
+
 
 @pytest.mark.parametrize(
     ("backend", "returned", "opened"),

@@ -15,6 +15,8 @@ import evidence as ev
 from evidence import ClassPrediction, SoftmaxModel, predict
 from evidence.results.hyper import HyperDraws
 
+pytestmark = pytest.mark.usefixtures("no_layout")
+
 RNG = np.random.default_rng(0)
 X = np.sort(RNG.uniform(0.0, 6.0, 12))[:, None]
 Y = np.array(["low", "mid", "top"])[np.clip(X[:, 0] / 2.0, 0, 2).astype(int)]

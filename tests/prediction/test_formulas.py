@@ -9,6 +9,8 @@ from scipy.special import expit
 
 import evidence as ev
 
+pytestmark = pytest.mark.usefixtures("no_layout")
+
 pytest.importorskip("formulae")
 QUICK = {"target_se": 0.1, "effort": "frugal", "random_seed": 0, "progressbar": False}
 

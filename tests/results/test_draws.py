@@ -10,6 +10,8 @@ from evidence.messages import Message
 from evidence.results.draws import Draws
 from evidence.statistics import diagnostics
 
+pytestmark = pytest.mark.usefixtures("no_layout")
+
 
 def make(chains=4, draws=400, n=6, seed=0, **more):
     """Independent autoregressions, the later coordinates slower."""

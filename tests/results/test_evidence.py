@@ -7,6 +7,8 @@ from problems import small_model
 import evidence as ev
 from evidence.messages import Message, messages
 
+pytestmark = pytest.mark.usefixtures("no_layout")
+
 
 @pytest.fixture(scope="module")
 def result():

@@ -98,6 +98,7 @@ def test_rivals_are_those_that_were_measured() -> None:
                 assert float(said) == float(f"{measured[package, problem]:.{digits}g}"), cell
 
 
+@pytest.mark.usefixtures("no_layout")
 def test_the_demo_shows_what_is_said(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     shown = CliRunner().invoke(app, ["demo"]).stdout

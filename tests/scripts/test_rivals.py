@@ -13,6 +13,8 @@ from scipy.stats import multivariate_normal
 import evidence as ev
 from scripts.rivals import problem, roster, runner, table
 
+pytestmark = pytest.mark.usefixtures("no_layout")
+
 
 @pytest.fixture(scope="module")
 def model() -> ev.GPModel:

@@ -15,7 +15,7 @@ import evidence as ev
 from evidence.approximations.gp.cavities import cavities, changes_of_others
 
 mpl.use("Agg")
-pytestmark = pytest.mark.usefixtures("small_searches")
+pytestmark = pytest.mark.usefixtures("small_searches", "no_layout")
 
 X = np.linspace(0.0, 3.0, 12)
 NOISE = 0.3

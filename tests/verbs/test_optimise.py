@@ -24,6 +24,8 @@ from evidence.models.kernels.parse import parse_kernel
 from evidence.models.priors import Priors
 from evidence.verbs.optimise import _starts
 
+pytestmark = pytest.mark.usefixtures("no_layout")
+
 
 def regression(kernel="2.0 * RBF(0.5)", n=30, **words):
     rng = np.random.default_rng(7)

@@ -14,7 +14,7 @@ import evidence as ev
 from evidence.verbs.sensitivity import Rescaled
 
 pytest.importorskip("formulae")
-pytestmark = pytest.mark.usefixtures("small_searches")
+pytestmark = pytest.mark.usefixtures("small_searches", "no_layout")
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,8 @@ from evidence.execution.checkpoint import Checkpoint
 from evidence.execution.clock import Clock
 from evidence.hyper.grid import Cell, run_grid
 
+pytestmark = pytest.mark.usefixtures("no_layout")
+
 mpl.use("Agg")
 
 X = np.linspace(0.0, 3.0, 10)

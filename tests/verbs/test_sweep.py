@@ -8,6 +8,8 @@ from problems import small_model
 
 import evidence as ev
 
+pytestmark = pytest.mark.usefixtures("no_layout")
+
 
 @pytest.fixture(scope="module")
 def frame():
