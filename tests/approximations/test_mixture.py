@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mode_problems import two_groups, uneven_groups
 from problems import small_model
 from scipy import stats
 
 from evidence import InputError, Mixture, fit_ep, fit_laplace
 from evidence.approximations.gp.modes import fit_mixture
 from evidence.approximations.reference import Marginals, prior_reference
-from scripts.catalogue.modes import two_groups, uneven_groups
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 from covering import seldom
+from mode_problems import two_groups, uneven_groups
 from scipy.stats import norm
 
 from evidence import moves
 from evidence.approximations.gp.modes import fit_mixture, mixture_of
 from evidence.drivers.jumps import Jumps
 from evidence.drivers.scout import explore
-from scripts.catalogue.modes import two_groups, uneven_groups
 
 _ROWS = 20_000
 

@@ -67,7 +67,7 @@ def by_quadrature(model, priors, fixed, log_z, n):
 def exact(name):
     if name == "probit":
         return by_quadrature(PROBIT, PROBIT_PRIORS, [], log_z_probit, 21)
-    return by_quadrature(ORDINAL, ORDINAL_PRIORS, KERNEL_FIXED, log_z_of_one, 25)
+    return by_quadrature(ORDINAL, ORDINAL_PRIORS, KERNEL_FIXED, log_z_of_one, 19)
 
 
 def student(mean, root):

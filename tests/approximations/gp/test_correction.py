@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ def test_terms_from_the_formula(likelihood):
     m = v * (ep.mean / ep.var - ep.sites.nu)
     h = 0.02 * np.sqrt(v)
 
+    @cache
     def log_zhat(shift):
         return model.likelihood.tilted(model.y, m + shift * h, v)[0]
 

@@ -8,12 +8,10 @@ from functools import cache
 import numpy as np
 import pytest
 from covering import seldom
+from mode_problems import two_groups, uneven_groups
 
 from evidence import GPModel, InputError, fit_ep, likelihoods, log_evidence
 from evidence.approximations.gp.modes import _maxima, extend_mixture, fit_mixture, mixture_of
-from scripts.catalogue.modes import two_groups, uneven_groups
-
-two_groups, uneven_groups = cache(two_groups), cache(uneven_groups)
 
 
 @cache

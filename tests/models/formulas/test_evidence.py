@@ -77,7 +77,7 @@ def test_perfect_separation_has_an_evidence():
     data = {"x": x, "b": (x > 0).astype(int)}
     given = {"Intercept": stats.norm(0, 2), "x": stats.norm(0, 5)}
     model = ev.from_formula("b ~ x", data, likelihood="bernoulli", priors=given)
-    grid = np.linspace(-9.0, 9.0, 801)
+    grid = np.linspace(-9.0, 9.0, 401)
     a, b = 2.0 * grid[:, None, None], 5.0 * grid[:, None]
     total = -np.logaddexp(0.0, -np.sign(x) * (a + b * x)).sum(axis=-1)
     total += stats.norm.logpdf(grid)[:, None] + stats.norm.logpdf(grid)

@@ -190,9 +190,10 @@ def test_a_category_far_from_the_latent_value():
 def test_fisher_is_the_expected_curvature():
     df, scale = 3.0, 0.7
     likelihood = StudentT(df, scale)
-    y = np.linspace(-4e3, 4e3, 4_000_001)
+    t = np.linspace(-9.0, 9.0, 4001)  # to 4e3, in steps that grow
+    y = np.sinh(t)
     _, _, l2, _ = rows = likelihood.derivatives(np.zeros(y.size), y)
-    expected = np.trapezoid(-l2 * np.exp(rows[0]), y)
+    expected = np.trapezoid(-l2 * np.exp(rows[0]) * np.cosh(t), t)
     np.testing.assert_allclose(likelihood.fisher(np.zeros(2)), expected, rtol=1e-6)
 
 
