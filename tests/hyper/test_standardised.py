@@ -75,7 +75,7 @@ def test_a_mean_that_is_compared():
 @pytest.fixture(scope="module")
 def run():
     model = ev.from_formula("y ~ a", DATA, priors="jzs")
-    words = {"target_se": 0.01, "random_seed": 0, "progressbar": False}
+    words = {"target_se": 0.01, "effort": "frugal", "random_seed": 0, "progressbar": False}
     return model, ev.log_evidence(model, **words)
 
 

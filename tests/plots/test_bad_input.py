@@ -65,7 +65,7 @@ def right():
     return {
         "guided": ev.log_evidence(model, **quiet),
         "tempered": ev.log_evidence(model, method="smc", n_islands=4, n_particles=32, **quiet),
-        "integrated": ev.integrated_evidence(model, prior, n_particles=32, n_islands=2, **quiet),
+        "integrated": ev.integrated_evidence(model, prior, n_particles=8, n_islands=2, **quiet),
         "draws": draws,
         "learnt": ev.sample_hyperparameters(counts, prior, draws=20, tune=10, chains=2, **quiet),
         "bridge": ev.evidence_from_draws(draws.x, bowl),

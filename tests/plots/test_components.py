@@ -24,7 +24,7 @@ def _two(x):
 def result(tmp_path_factory):
     prior = ev.GaussianPrior(np.zeros(2), 25.0)
     model = ev.DensityModel(_two, prior=prior, names=["a", "b"], vectorized=True)
-    run = ev.log_evidence(model, random_seed=0, progressbar=False)
+    run = ev.log_evidence(model, effort="frugal", random_seed=0, progressbar=False)
     file = tmp_path_factory.mktemp("kept") / "run.npz"
     run.save(file)
     return ev.EvidenceResult.load(file)

@@ -35,13 +35,13 @@ def model():
 
 @pytest.fixture(scope="module")
 def draws(model):
-    return sample_hyperparameters(model, PRIORS, **(QUICK | dict(draws=400, tune=300)))
+    return sample_hyperparameters(model, PRIORS, **(QUICK | dict(draws=200, tune=150)))
 
 
 def test_what_comes_back(model, draws):
-    assert draws.theta.shape == (2, 400, 2)
-    assert draws.x.shape == (2, 400, 3)
-    assert draws.loglik.shape == (2, 400)
+    assert draws.theta.shape == (2, 200, 2)
+    assert draws.x.shape == (2, 200, 3)
+    assert draws.loglik.shape == (2, 200)
     assert draws.names == model.hyperparameters.names
     assert draws.acceptance.shape == draws.step_sizes.shape == (2, 2)
     assert draws.failures == 0
@@ -50,7 +50,7 @@ def test_what_comes_back(model, draws):
     assert draws.model["N"] == 3
     x, value = draws.x[1, 7], draws.loglik[1, 7]
     assert model.likelihood.log_prob(x, model.y).sum() == pytest.approx(value)
-    assert repr(draws).startswith("HyperDraws(agrad-z-joint, chains=2, draws=400, theta=2")
+    assert repr(draws).startswith("HyperDraws(agrad-z-joint, chains=2, draws=200, theta=2")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def interrupted(calls, **words):
 
 
 def test_an_interrupt_returns_what_is_recorded():
-    run = interrupted(1500, draws=100_000, keep=1000)
+    run = interrupted(700, draws=100_000, keep=1000)
     kept = run.theta.shape[1]
     assert 1 <= kept < 100_000
     assert run.x.shape[1] == -(-kept // 100)
@@ -220,9 +220,9 @@ def test_chains_that_disagree_are_reported(model, draws):
         apart, draws.x, draws.loglik, draws.names, draws.scheme, np.array([[0.1, 0.01]] * 2),
         draws.step_sizes, 1.0, 1.0, failures=100,
     )  # fmt: skip
-    failed, latent, theta, disagree = _doubts(run, SCHEMES["agrad-z-joint"], 400, 1)
+    failed, latent, theta, disagree = _doubts(run, SCHEMES["agrad-z-joint"], 200, 1)
     assert failed.code == "failed-proposals"
-    assert failed.startswith("100 proposals of hyperparameters in 800 iterations")
+    assert failed.startswith("100 proposals of hyperparameters in 400 iterations")
     assert latent.code == "latent-acceptance"
     assert "0.10, far below the target 0.55" in latent
     assert theta.code == "theta-acceptance"
@@ -280,8 +280,8 @@ def test_arviz(draws):
     pytest.importorskip("arviz")
     data = draws.to_arviz()
     np.testing.assert_allclose(data["posterior"]["k2__length_scale"], np.exp(draws.theta[..., 1]))
-    assert data["posterior"]["x"].shape == (2, 400, 3)
-    assert data["sample_stats"]["loglik"].shape == (2, 400)
+    assert data["posterior"]["x"].shape == (2, 200, 3)
+    assert data["sample_stats"]["loglik"].shape == (2, 200)
 
 
 @pytest.mark.slow
@@ -300,7 +300,7 @@ def test_figure(draws, tmp_path):
     ("change", "said"),
     [
         ({"theta": np.zeros((2, 4))}, r"theta must have shape \(chains, draws, P\)"),
-        ({"loglik": np.zeros((2, 3))}, r"loglik must have shape \(2, 400\)"),
+        ({"loglik": np.zeros((2, 3))}, r"loglik must have shape \(2, 200\)"),
         ({"acceptance": np.zeros(2)}, r"acceptance must have shape \(2, 2\)"),
         ({"x": np.zeros((3, 4, 3))}, r"x must have shape \(2, kept, N\)"),
         ({"names": ("a",)}, "names must name 2 hyperparameters, got 1"),

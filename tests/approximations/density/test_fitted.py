@@ -192,7 +192,7 @@ def test_nan_is_told():
         return np.sum(np.log(x) - x, axis=1)
 
     one = ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
-    result = ev.log_evidence(one, random_seed=0, progressbar=False)
+    result = ev.log_evidence(one, effort="frugal", random_seed=0, progressbar=False)
     assert [w.code for w in result.warnings if "NaN" in w] == ["density-nan"]
 
     def nowhere(x):

@@ -85,7 +85,8 @@ def test_residuals_are_standard_normal():
 @pytest.mark.parametrize(
     ("name", "centred", "gradient"),
     [
-        ("walk 10", False, True),
+        ("walk 6", False, True),
+        pytest.param("walk 10", False, True, marks=pytest.mark.slow),
         pytest.param("groups 8 × 2, alike", True, True, marks=pytest.mark.slow),
         pytest.param("walk 6", True, False, marks=pytest.mark.slow),
     ],
@@ -219,7 +220,7 @@ def _mean(problem):
 
 def test_stages_that_see_more_widen_an_error_bar():
     """By the gap, where it is clear; what one error bar explains stays as it is."""
-    found = fitted("walk 10", False, True)
+    found = fitted("walk 6", False, True)
     for gap, clear in [(1.0, True), (0.02, False), (-1.0, False)]:
         outcome = Outcome("smc", found.verdict.logz - gap, 0.02)
         compare_with_stages(found, outcome)
@@ -240,7 +241,7 @@ def test_without_stages_error_bars_hold(monkeypatch):
 
 
 def test_many_children_are_taken_a_few_rows_at_a_time(monkeypatch):
-    found = fitted("walk 10", False, True)
+    found = fitted("walk 6", False, True)
     whole = found.weighted(np.random.default_rng(2), 50)
     monkeypatch.setattr(conditional, "_MATRICES", 200)
     for one, other in zip(whole, found.weighted(np.random.default_rng(2), 50), strict=True):

@@ -142,7 +142,7 @@ def test_the_same_evidence_and_draws_as_with_the_coefficients_as_parameters():
     assert one.samples.mean(axis=0) == pytest.approx(two.samples.mean(axis=0), abs=0.05)
     assert one.samples.std(axis=0) == pytest.approx(two.samples.std(axis=0), rel=0.2)
     draws = ev.sample(
-        model, reference="prior", draws=100, tune=100, random_seed=0, progressbar=False
+        model, reference="prior", draws=100, tune=20, random_seed=0, progressbar=False
     )
     assert draws.names == one.names
     assert draws.x.shape == (4, 100, 4)

@@ -12,7 +12,7 @@ import evidence as ev
 from evidence.approximations.density.fit import fit_one
 from evidence.approximations.density.fitted import fit_density
 from evidence.approximations.density.modes import find_modes
-from evidence.approximations.density.policy import NORMAL
+from evidence.approximations.density.policy import FRUGAL
 from evidence.approximations.density.reference import DensityReference
 from evidence.models.density.scales import Rescaled, Scales, learn
 from evidence.paths.density import DensityPath
@@ -166,7 +166,7 @@ def funnel():
 @pytest.fixture(scope="module")
 def fit(funnel):
     """What a run starts from unless told otherwise, from a smaller search."""
-    few = replace(NORMAL, screened_in_batches=2**11, halved_in_batches=2**12, climbs=2, rounds=3)
+    few = replace(FRUGAL, screened_in_batches=2**11, halved_in_batches=2**12, climbs=2, rounds=3)
     return fit_density(funnel, policy=few)
 
 

@@ -163,7 +163,7 @@ def test_network_likelihood_and_names():
     assert example.model.names[:3] == ("a[0,0]", "a[1,0]", "a[2,0]")
     wide = examples.neural_network(2, np.c_[X, X], y).model  # two inputs: priors shrink
     assert np.allclose(np.diag(wide.prior.cov)[:8], [2.0] * 4 + [4.0] * 2 + [9.0] * 2)
-    assert network().model.names[-1] == "log noise"
+    assert wide.names[-1] == "log noise"
 
 
 def test_network_does_not_tell_units_apart():

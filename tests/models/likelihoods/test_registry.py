@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 
 import pytest
 
@@ -134,18 +132,6 @@ def test_describe_round_trips(likelihood, text):
 def test_describe_is_short_for_arrays():
     text = likelihoods.describe(Poisson(exposure=[1.0] * 500))
     assert text == "poisson(exposure=<500 values>, offset=0)"
-
-
-def test_names_are_imported_when_first_used():
-    """Importing one likelihood compiles no other."""
-    code = (
-        "import sys; from evidence import likelihoods as l; "
-        "early = 'evidence.models.likelihoods.base' in sys.modules; l.get('poisson'); "
-        "print(early, *(n for n in ('poisson', 'logit', 'probit', 'negative_binomial') "
-        "if f'evidence.models.likelihoods.{n}' in sys.modules))"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["False", "poisson"]
 
 
 def test_module_attributes():
