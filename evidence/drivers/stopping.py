@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -84,23 +84,14 @@ class Run:
         """log Ẑ of every finished island, in the order of seeds."""
         return _final(self.blocks)
 
-    @property
-    def own_se(self) -> float:
-        """The standard error of log Z by what islands say of themselves: where their draws are
-        independent, it tells more than the spread of a few islands."""
-        return self._se_of("variance")
-
-    @property
-    def ends_se(self) -> float:
-        """The part of it that islands say the ends of their nets make."""
-        return self._se_of("ends")
-
-    def _se_of(self, name: str) -> float:
-        """The standard error of log Z by the relative variances of this name."""
+    def se_of(self, part: Literal["variance", "ends"]) -> float:
+        """The standard error of log Z by what islands say of themselves, in all ("variance") or
+        of the ends of their nets alone. Of independent draws it tells more than the spread of a
+        few islands."""
         if not self.final.max(initial=-math.inf) > -math.inf:
             return math.nan
         z = np.exp(self.final - self.final.max())
-        variance = np.concatenate([getattr(self.blocks[i], name) for i in sorted(self.blocks)])
+        variance = np.concatenate([getattr(self.blocks[i], part) for i in sorted(self.blocks)])
         met = z > 0.0
         return math.sqrt(np.sum(z[met] ** 2 * variance[met])) / float(z.sum())
 
@@ -118,7 +109,7 @@ class Run:
             numbers, _ = admitted(groups, self.budget)
             found = balanced([group[:n] for group, n in zip(groups, numbers, strict=True)])
         if self.final.size < few:
-            found = found._replace(se=float(np.fmax(found.se, self.own_se)))
+            found = found._replace(se=float(np.fmax(found.se, self.se_of("variance"))))
         return found
 
 

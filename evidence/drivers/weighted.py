@@ -97,10 +97,6 @@ class Guided(NamedTuple):
         """``n`` draws as columns and their log weights, resampled ``between`` coordinates."""
         return self.guide.draw(n, rng, between, self.net)
 
-    def order(self, n: int, rng: np.random.Generator) -> Ancestors:
-        """Of draws for resampling: every so-many-th draw of a net is a part of space."""
-        return rng.permutation(n)
-
     def latent(self, drawn: Array, kept: Ancestors, rng: np.random.Generator) -> Array:
         """Rows of latent values from some columns of draws."""
         chosen = drawn[:, kept]
@@ -130,9 +126,6 @@ class Stepped(NamedTuple):
         """As :meth:`Guided.draw`."""
         return self.guide.draw(n, rng, between)
 
-    def order(self, n: int, rng: np.random.Generator) -> Ancestors:
-        return np.arange(n)
-
     def latent(self, drawn: Traced | Coloured, kept: Ancestors, rng: np.random.Generator) -> Array:
         """Rows of latent values from some of the draws."""
         return drawn.take(kept).T
@@ -159,9 +152,6 @@ class Tilted(NamedTuple):
         """``n`` draws as columns and their log weights; they are not resampled on the way."""
         return draw(self.proposal, n, rng)
 
-    def order(self, n: int, rng: np.random.Generator) -> Ancestors:
-        return np.arange(n)
-
     def latent(self, drawn: Array, kept: Ancestors, rng: np.random.Generator) -> Array:
         """Rows of latent values from some columns of draws."""
         oriented = self.y[:, None] * self.proposal.restore(drawn[:, kept])
@@ -186,9 +176,6 @@ class Proposed(NamedTuple):
         """``n`` draws as columns and their log weights; they are not resampled on the way."""
         x, log_w = self.proposal.weighted(rng, n)
         return x.T, log_w
-
-    def order(self, n: int, rng: np.random.Generator) -> Ancestors:
-        return np.arange(n)
 
     def latent(self, drawn: Array, kept: Ancestors, rng: np.random.Generator) -> Array:
         """Rows of the model's coordinates from some columns of draws."""
@@ -243,7 +230,9 @@ def islands(source: Source, between: Resampling, most: int) -> tuple[Array, ...]
     (count, n), rng = between.shape, between.rng
     drawn, log_w = source.draw(count * n, rng, between)
     each = [Weights(own) for own in log_w.reshape(count, n)]
-    w, order = np.array([one.relative for one in each]), source.order(n, rng)
+    w = np.array([one.relative for one in each])
+    # every so-many-th draw of a net is a part of space
+    order = rng.permutation(n) if isinstance(source, Guided) else np.arange(n)
     kept = [order[systematic(own[order], rng, min(n, most))] for own in w]
     variances = between.family.variance(w)
     if isinstance(source, Proposed):  # mixtures draw one component after the other

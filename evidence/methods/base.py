@@ -213,8 +213,8 @@ def outcome_of_islands(
         return outcome, run
     blocks = [run.blocks[i] for i in sorted(run.blocks)]
     estimate = run.estimate()
-    if independent and run.own_se > estimate.se:
-        estimate = estimate._replace(se=run.own_se)
+    if independent and (own := run.se_of("variance")) > estimate.se:
+        estimate = estimate._replace(se=own)
     outcome.logz, outcome.logz_se = estimate.value, estimate.se
     outcome.islands = run.final
     stages = np.ones(1) if stages is None else stages

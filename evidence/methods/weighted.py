@@ -155,7 +155,7 @@ def run_guided(
         source = source._replace(net=make_net(source.guide, n_particles, rng))
     more = {"resampling": resampling, "twisted": twist is not None}
     outcome, run = _islands(problem, "guided", trial._replace(source=source), n_particles, more)
-    outcome.doubts.append(Doubt(run.ends_se, least=True))
+    outcome.doubts.append(Doubt(run.se_of("ends"), least=True))
     warn_of_few_draws(outcome, run, n_particles, "the reference's sites guide badly here")
     if trial.weights.heavy():
         outcome.warn(
@@ -193,17 +193,13 @@ def warn_of_heavy_tail(
     if trial.source.guide.size > short:
         return
     rng = np.random.default_rng(problem.child(6))
-    weights = Weights(trial.source.draw(draws, rng, _never)[1])
+    weights = Weights(trial.source.draw(draws, rng, lambda log_weight: None)[1])
     if weights.heavy():
         outcome.warn(
             "heavy-tail",
             f"the weights of {weights.n} draws have a heavy tail (Pareto k = {weights.shape:.2f})"
             ": log Z may be too low and its error bar too small; method='smc' is a cross-check",
         )
-
-
-def _never(log_weight: Array) -> None:
-    """Draws are not resampled."""
 
 
 def run_stepped(

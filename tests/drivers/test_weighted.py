@@ -196,9 +196,6 @@ class Walk:
                 home = home[chosen]
         return home[None], log_w
 
-    def order(self, n, rng):
-        return np.arange(n)
-
     def latent(self, drawn, kept, rng):
         return drawn[:, kept].T
 
