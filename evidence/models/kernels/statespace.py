@@ -148,25 +148,30 @@ def _side_by_side(blocks: Sequence[Array]) -> Array:
     return out
 
 
-def _block(
-    term: Term, variance: float, gaps: Array, *, faded: float = 800.0
-) -> tuple[Array, Array, Array]:
-    """Stationary covariance, F and Q for all gaps.
-
-    ``faded``: from which on exp(-a) is zero.
-    """
+def _block(term: Term, variance: float, gaps: Array) -> tuple[Array, Array, Array]:
+    """Stationary covariance, F and Q for all gaps."""
     kind, nu, scale = term
     one, many = np.ones((1, 1)), np.ones((gaps.size, 1, 1))
     if kind == "constant":
         return variance * one, many, 0.0 * many
     if kind == "white":
         return variance * one, 0.0 * many, variance * many
+    return matern(nu, math.sqrt(2.0 * nu) / scale * gaps, variance)
+
+
+def matern(
+    nu: float, a: Array, variance: float = 1.0, *, faded: float = 800.0
+) -> tuple[Array, Array, Array]:
+    """The same of a Matérn process, ν = p - ½, for all steps a.
+
+    ``faded``: from which on exp(-a) is zero.
+    """
     p = round(nu + 0.5)
     companion = np.diag(np.ones(p - 1), 1)
     companion[-1] = [-math.comb(p, j) for j in range(p)]
     N = companion + np.eye(p)
     powers = np.array([np.linalg.matrix_power(N, j) / math.factorial(j) for j in range(p)])
-    a = np.minimum(math.sqrt(2.0 * nu) / scale * gaps, faded)
+    a = np.minimum(a, faded)
     moves = np.einsum("u,uj,jik->uik", np.exp(-a), a[:, None] ** np.arange(p), powers)
     P = _driven(powers[:, :, -1], np.array([np.inf]))[0]
     q = variance / P[0, 0]

@@ -23,14 +23,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.polynomial import polynomial
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csc_array, csr_array
-from scipy.special import gammainc
 
 from ...execution.arguments import array, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
+from ..kernels.statespace import matern
 from .base import WIDE, Bounds, Precision, selection
 
 
@@ -56,9 +55,10 @@ class MaternSeries(Precision):
     def matrix(self) -> csc_array:
         d = round(self.nu + 0.5)
         s = self.gaps * (math.sqrt(2.0 * self.nu) / self.length)
-        F, W = _transition(s, d), _inverse(_noise(s, d))
+        stationary, F, V = matern(self.nu, s)
+        W = _inverse(V)
         WF = W @ F
-        diagonal = np.concatenate([_inverse(_noise(np.array([np.inf]), d)), W])
+        diagonal = np.concatenate([_inverse(stationary[None]), W])
         diagonal[:-1] += np.swapaxes(F, 1, 2) @ WF
         diagonal = 0.5 * (diagonal + np.swapaxes(diagonal, 1, 2))
         at = np.arange(self.n).reshape(-1, d)
@@ -74,28 +74,6 @@ class MaternSeries(Precision):
     def __repr__(self) -> str:
         size = f"{self.gaps.size + 1} times"
         return self._described("matern_series", size, f"nu={self.nu:g}")
-
-
-def _transition(s: Array, d: int) -> Array:
-    """F for every gap, shape (T, d, d)."""
-    shifted = np.eye(d) + np.eye(d, k=1)
-    shifted[-1] -= [math.comb(d, k) for k in range(d)]
-    powers = [np.linalg.matrix_power(shifted, k) / math.factorial(k) for k in range(d)]
-    weights = np.exp(-s) * s ** np.arange(d)[:, None]
-    return np.einsum("kt,kij->tij", weights, powers)
-
-
-def _noise(s: Array, d: int) -> Array:
-    """V for every gap, shape (T, d, d), with a variance of 1 in the long run."""
-    h = [np.eye(d)[-1]]  # the answer to a unit impulse is proportional to u^(d-1) exp(-u)
-    for _ in range(d - 1):
-        slope = np.append(polynomial.polyder(h[-1]), 0.0) if d > 1 else 0.0
-        h.append(slope - h[-1])
-    k = np.arange(2 * d - 1)
-    whole = np.array([math.factorial(j) / 2.0 ** (j + 1) for j in k])
-    integrals = gammainc(k[:, None] + 1.0, 2.0 * s) * (whole / whole[-1])[:, None]
-    products = [[np.convolve(a, b) for b in h] for a in h]
-    return np.einsum("ijk,kt->tij", products, integrals)
 
 
 def _inverse(V: Array) -> Array:
