@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -69,16 +70,16 @@ def derive(logp: object, x: object) -> tuple[dict[str, Callable[..., Any] | None
 
     try:
         g = slope(logp)
-        functions["value_and_grad"] = _pairs(Graph([x], [logp, g]))
+        functions["value_and_grad"] = Here(partial(_pairs, Graph([x], [logp, g])))
         product = slope((g * v).sum())
-        functions["hessian"] = _hessian(Graph([x, v], product))
+        functions["hessian"] = Here(partial(_hessian, Graph([x, v], product)))
         third = slope((product * v).sum())
     except missing as error:
         lost = "third derivatives" if "hessian" in functions else "second derivatives"
         return functions, f"no {lost if 'value_and_grad' in functions else 'gradient'}: {error}"
     along = Graph([x, v], third)
     functions["along"] = rowwise(along)
-    functions["third"] = _third(along)
+    functions["third"] = Here(partial(_third, along))
     return functions, ""
 
 
@@ -87,30 +88,21 @@ def rowwise(graph: Graph) -> Here:
     return Here(lambda *x: np.array([graph(*rows) for rows in zip(*x, strict=True)]))
 
 
-def _pairs(graph: Graph) -> Here:
-    def value_and_grad(x: Array) -> tuple[Array, Array]:
-        pairs = [graph(row) for row in x]
-        return np.array([value for value, _ in pairs]), np.array([slope for _, slope in pairs])
-
-    return Here(value_and_grad)
+def _pairs(graph: Graph, x: Array) -> tuple[Array, Array]:
+    pairs = [graph(row) for row in x]
+    return np.array([value for value, _ in pairs]), np.array([slope for _, slope in pairs])
 
 
-def _hessian(product: Graph) -> Here:
-    def hessian(x: Array) -> Array:
-        basis = np.eye(x.shape[1])
-        H = np.array([[product(row, e) for e in basis] for row in x])
-        return 0.5 * (H + np.swapaxes(H, 1, 2))
-
-    return Here(hessian)
+def _hessian(product: Graph, x: Array) -> Array:
+    basis = np.eye(x.shape[1])
+    H = np.array([[product(row, e) for e in basis] for row in x])
+    return 0.5 * (H + np.swapaxes(H, 1, 2))
 
 
-def _third(along: Graph) -> Here:
-    def third(x: Array, W: Array) -> Array:
-        s, U = np.linalg.eigh(W)
-        rows = [
-            sum(c * along(row, u) for c, u in zip(values, vectors.T, strict=True))
-            for row, values, vectors in zip(x, s, U, strict=True)
-        ]
-        return np.array(rows)
-
-    return Here(third)
+def _third(along: Graph, x: Array, W: Array) -> Array:
+    s, U = np.linalg.eigh(W)
+    rows = [
+        sum(c * along(row, u) for c, u in zip(values, vectors.T, strict=True))
+        for row, values, vectors in zip(x, s, U, strict=True)
+    ]
+    return np.array(rows)

@@ -6,6 +6,7 @@ The vector holds the value variables (PyMC's unconstrained coordinates) in the o
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -71,7 +72,7 @@ def graphs_of(model: Model) -> Graphs:
         flat(graph_replace(constrained, pieces, strict=False)),
         theta,
         flat(graph_replace(forward, given, strict=False)),
-        sum(_size(shape) for shape in inside),
+        int(sum(map(prod, inside))),
         *(_names(free, outside, labels) for labels in (_labels(model), {})),
     )
 
@@ -108,15 +109,11 @@ def _bounded(model: Model) -> TensorVariable:
 
 def _split(vector: TensorVariable, variables: list[Any], shapes: list[Any]) -> dict[Any, Any]:
     """Consecutive pieces of the vector in the variables' shapes."""
-    ends = np.cumsum([0, *(_size(shape) for shape in shapes)]).tolist()
+    ends = np.cumsum([0, *map(prod, shapes)]).tolist()
     return {
         variable: variable.type.filter_variable(vector[a:b].reshape(shape), allow_convert=True)
         for variable, shape, a, b in zip(variables, shapes, ends[:-1], ends[1:], strict=True)
     }
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape, dtype=int))
 
 
 def _check_types(free: list[Any], values: list[Any]) -> None:
