@@ -12,10 +12,17 @@ of each kind of model. The metric at β is made where moves ask for it:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from .coordinates import Array, Frame, coordinates
+
+
+def by_rows(change: Callable[[Array], Array], x: Array) -> Array:
+    """A change of rows, of vectors (…, n)."""
+    rows = change(x.reshape(-1, x.shape[-1]))
+    return rows.reshape(*x.shape[:-1], rows.shape[-1])
 
 
 class TemperedPath(ABC):

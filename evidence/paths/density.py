@@ -15,7 +15,7 @@ from ..approximations.density.reference import DensityReference
 from ..messages import InputError
 from ..models.density import changes
 from ..models.density.model import DensityModel
-from .base import TemperedPath
+from .base import TemperedPath, by_rows
 from .coordinates import Array, Frame
 
 
@@ -31,14 +31,10 @@ class DensityPath(TemperedPath):
         return self.model.has_metric and self.reference.scales is None
 
     def parameters(self, y: Array) -> Array:
-        y = np.asarray(y, dtype=float)
-        x = self.reference.to_model(y.reshape(-1, self.n))
-        theta = self.model.constrain(x)
-        return theta.reshape(*y.shape[:-1], theta.shape[-1])
+        return self.model.constrain(by_rows(self.reference.to_model, np.asarray(y, dtype=float)))
 
     def latent(self, parameters: Array) -> Array:
-        x = self.model.unconstrain(parameters)
-        return self.reference.from_model(x.reshape(-1, self.n)).reshape(x.shape)
+        return by_rows(self.reference.from_model, self.model.unconstrain(parameters))
 
     def to_shared(self, x: Array) -> Array:
         return self.reference.to_model(x)

@@ -20,7 +20,7 @@ import numpy as np
 from ..approximations.reference import GaussianReference
 from ..messages import InputError
 from ..models.likelihoods.quadrature import evaluate
-from .base import TemperedPath
+from .base import TemperedPath, by_rows
 from .coordinates import Array, Frame
 
 if TYPE_CHECKING:
@@ -74,14 +74,10 @@ class SteppedPath(TemperedPath):
         )
 
     def parameters(self, x: Array) -> Array:
-        rows = x.reshape(-1, x.shape[-1])
-        out: Array = self.model.from_latent(rows)
-        return out.reshape(*x.shape[:-1], out.shape[-1])
+        return by_rows(self.model.from_latent, x)
 
     def latent(self, parameters: Array) -> Array:
-        rows = parameters.reshape(-1, parameters.shape[-1])
-        out: Array = self.model.to_latent(rows)
-        return out.reshape(*parameters.shape[:-1], out.shape[-1])
+        return by_rows(self.model.to_latent, parameters)
 
     def tilt(self, x: Array) -> Array:
         return self._tilt(x)[0]
