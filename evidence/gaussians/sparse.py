@@ -79,8 +79,8 @@ class Pattern:
     @classmethod
     def upon(cls, analysis: Analysis, A: csr_array) -> Pattern:
         """Where A's rows enter a matrix that was analysed."""
-        latent = np.arange(analysis.n)
-        first, second, products = _pairs(A.indptr.astype(np.int64), A.indices, A.data)
+        latent, indptr = np.arange(analysis.n), A.indptr.astype(np.int64)
+        first, second, products = _pairs(_count(indptr), indptr, A.indices, A.data)
         places = analysis.locate(first, second)
         return cls(analysis, analysis.locate(latent, latent), (A.indptr, places, products))
 
@@ -616,13 +616,9 @@ def _climb_tree(child, parent, rho, reached, out):
 
 
 @light_jit
-def _pairs(indptr, indices, data):
+def _pairs(total, indptr, indices, data):
     """Of every row of A the pairs of its entries, each with those up to itself: latent values and
     products."""
-    total = 0
-    for i in range(indptr.size - 1):
-        m = indptr[i + 1] - indptr[i]
-        total += m * (m + 1) // 2
     first, second = np.empty(total, np.int64), np.empty(total, np.int64)
     products, k = np.empty(total), 0
     for i in range(indptr.size - 1):
