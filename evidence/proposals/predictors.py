@@ -214,8 +214,7 @@ def make_block_guide(reference: BlockReference, *, stride: int = 16) -> BlockGui
     model, q = reference.model, reference.gaussian
     prior, steps, N = model.prior, q.steps(), model.y.size
     size, P = steps.order.size, len(model.likelihood.predictors)
-    place = np.empty(size, np.int64)
-    place[steps.order] = np.arange(size)
+    place = np.argsort(steps.order)
     A = prior.design
     design = csr_array((A.data, place[A.indices], A.indptr), shape=A.shape)
     base = A @ steps.mean[place] + prior.offset

@@ -333,9 +333,7 @@ def _owned(
     """
     from scipy.sparse import csr_array
 
-    n = steps.order.size
-    place = np.empty(n, np.int64)
-    place[steps.order] = np.arange(n)
+    n, place = steps.order.size, np.argsort(steps.order)
     A = csr_array(design)
     where, data = place[A.indices], np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
     base = offset + np.bincount(data, A.data * steps.mean[where], minlength=A.shape[0])
@@ -348,8 +346,7 @@ def _owned(
         last[at_last] = np.flatnonzero(followed)[0]
     by_owner = np.argsort(last, kind="stable")
     first = np.searchsorted(last[by_owner], np.arange(n + 1))
-    rank = np.empty_like(by_owner)
-    rank[by_owner] = np.arange(by_owner.size)
+    rank = np.argsort(by_owner)
     scale, own = np.zeros(A.shape[0]), where == last[data]
     scale[rank[data[own]]] = A.data[own]
     scale[rank[at_last]] = moves[at_last]

@@ -107,8 +107,7 @@ def chain(kernel: object, X: Array, jitter: float = 0.0, *, some: int = 1000) ->
         parts[noise] = parts.pop(noise, 0.0) + jitter * variance
     if any(kind == "white" for kind, *_ in parts):
         order = np.argsort(t, kind="stable")
-        times, state = t[order], np.empty(t.size, np.intp)
-        state[order] = np.arange(t.size)
+        times, state = t[order], np.argsort(order)
     else:
         times, state = _unique(t)
     gaps, which = np.diff(times), np.arange(times.size - 1)

@@ -79,8 +79,7 @@ class Neighbours:
         scaled = X[first] / unit
         order = np.empty(first.size, np.int64)
         _maximin(np.pad(scaled, ((0, 0), (0, MOST_DIMENSIONS - D))), order)
-        place = np.empty_like(order)
-        place[order] = np.arange(order.size)
+        place = np.argsort(order)
         first = first[order]
         earlier = _nearest_before(scaled[order], min(m, order.size - 1))
         return cls(X[first], unit, earlier, place[state.ravel()], first, m)
