@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -228,19 +229,16 @@ def _takes_rows(function: Callable[..., Any], chains: Chains) -> bool:
             out = np.asarray(function(form.by_name(np.array(theta))), dtype=float)
         return in_shape("log_density", out, shape, True)
 
-    try:
+    with suppress(Exception):  # whatever a function does with what it is not made for
         together = values(rows, (len(rows),))
         if together.shape == (len(rows),):
             alone = [values(row[None], (1,)) for row in rows[:2]]
             if all(one.shape == (1,) for one in alone):
                 each = np.concatenate(alone)
                 return bool(np.allclose(each, together[:2], 1e-6, 1e-9, equal_nan=True))
+    with suppress(Exception):
         return values(rows[0]).shape != ()
-    except Exception:  # whatever a function does with what it is not made for
-        try:
-            return values(rows[0]).shape != ()
-        except Exception:
-            return True  # its own error is for the user to see
+    return True  # its own error is for the user to see
 
 
 def _limits(

@@ -37,6 +37,7 @@ from ..hyper.pilot import LooksAt, ThetaPilot, run_pilot
 from ..messages import InputError, Message, messages
 from ..methods.base import FIRST, Outcome, Problem, outcome_of_islands
 from ..methods.doubts import Doubt, widen
+from ..models.base import DataModel
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
 from ..models.formulas.ties import check_ties
@@ -134,7 +135,7 @@ def integrated_evidence(
         target_se, n_particles, n_islands, max_seconds, random_seed=random_seed,
         executor=executor, checkpoint=checkpoint, progressbar=progressbar, size=n_draws or 256,
     )  # fmt: skip
-    prior = _priors(model, priors, fixed)
+    prior = chosen_priors(model, priors, fixed)
     if not isinstance(prior, Ratios):
         check_ties(model, {n: p for n, p in prior.items() if hasattr(p, "logpdf")})
     same = priors is None and model.priors is not None and len(prior) == len(model.priors)
@@ -424,7 +425,9 @@ def no_priors(names: Sequence[str]) -> InputError:
     )
 
 
-def _priors(model: Described, priors: Mapping[str, Any] | None, fixed: Iterable[str]) -> Priors:
+def chosen_priors(
+    model: DataModel, priors: Mapping[str, Any] | None, fixed: Iterable[str]
+) -> Priors:
     """Those given, or else the model's own, but for what is ``fixed``."""
     if priors is None:
         if model.priors is None:

@@ -177,9 +177,8 @@ def _starts(
     ``n_draws``: of a prior without quantiles, which say where most of it is.
     """
     free = model.hyperparameters
-    starts = [free.theta.copy()]
     if not n_restarts:
-        return starts
+        return [free.theta.copy()]
     windows = free.theta[:, None] + np.log(REACH) * np.array([-1.0, 1.0])
     for i in moving:
         if i < free.n_kernel and "length_scale" in free.names[i].rpartition("__")[2]:
@@ -196,11 +195,9 @@ def _starts(
                 ends = np.quantile(draws, [0.05, 0.95])
             windows[i] = to_line(ends, free.lows[i])
     low, high = np.clip(windows, free.bounds[:, :1], free.bounds[:, 1:]).T
-    for _ in range(n_restarts):
-        start = free.theta.copy()
-        start[moving] = rng.uniform(low, high)[moving]
-        starts.append(start)
-    return starts
+    moves = np.isin(np.arange(len(free)), moving)
+    drawn = [np.where(moves, rng.uniform(low, high), free.theta) for _ in range(n_restarts)]
+    return [free.theta.copy(), *drawn]
 
 
 def _typical_distance(X: Array, name: str, *, most_rows: int = 1000) -> float:

@@ -25,12 +25,12 @@ from ..messages import InputError, Message
 from ..models.base import DataModel
 from ..models.gp import GPModel
 from ..models.predictors import PredictorsModel
-from ..models.priors import Priors, held
+from ..models.priors import Priors
 from ..models.sparse import SparseModel
 from ..numerics.threads import blas_for
 from ..results.hyper import HyperDraws
 from ._call import Call, check_chains
-from .integrate import integrated_evidence, no_priors
+from .integrate import chosen_priors, integrated_evidence, no_priors
 from .simulate import log_likelihood
 
 
@@ -124,10 +124,10 @@ def sample_hyperparameters(
     if isinstance(model, SparseModel):
         return _from_integral(model, priors, fixed, draws, chains, keep, call)
     chosen, field = SCHEMES[scheme], _field(model, SCHEMES[scheme])
-    if priors is None:
-        priors, fixed = _own_priors(model, fixed)
     if isinstance(model, DataModel):
-        prior = model.priors_of(priors, fixed)
+        prior = chosen_priors(model, priors, fixed)
+    elif priors is None:
+        raise no_priors(model.hyperparameters.names)
     else:
         prior = Priors.of(field.hyperparameters, priors, fixed)
     check_memory("draws", draws, draws, chains, len(prior))
@@ -173,19 +173,6 @@ def _recorded(run: list[Chain], kept: int, stride: int) -> dict[str, Any]:
         "tune_loglik": np.array([chain.tune_loglik for chain in run]),
         "acceptance": np.array([chain.acceptance for chain in run]),
     }
-
-
-def _own_priors(
-    model: DataModel | LatentField, fixed: Iterable[str]
-) -> tuple[Mapping[str, Any], list[str]]:
-    """But for what is fixed, by its priors or here."""
-    priors = getattr(model, "priors", None)
-    if priors is None:
-        raise no_priors(model.hyperparameters.names)
-    names = model.hyperparameters.names
-    out = {names[i] for i in held(model.hyperparameters, fixed)}
-    own = {name: prior for name, prior in priors.items() if name not in out}
-    return own, [name for name in names if name not in own]
 
 
 def _from_integral(
