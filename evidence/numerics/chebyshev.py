@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.polynomial.chebyshev import chebval
+from numpy.polynomial.chebyshev import chebinterpolate, chebval
 
 from .arrays import Array, Indices
 
@@ -46,10 +46,14 @@ def over_means(
     out = np.empty(mean.shape)
     low, high = mean.min(axis=0), mean.max(axis=0)
     middle, half = 0.5 * (low + high), np.maximum(0.5 * (high - low), 1e-300)
+
+    def at_nodes(u: Array) -> Array:
+        return function(middle[left] + half[left] * u[:, None], var[:, left], left)
+
     for size in sizes if len(var) == 1 else ():
         if not left.size or 2 * size > len(mean):
             break
-        coefficients = _coefficients(function, middle, half, var, left, size)
+        coefficients = chebinterpolate(at_nodes, size - 1)  # type: ignore[type-var]
         scale = np.maximum(np.abs(coefficients).max(axis=0), 1.0)
         done = np.abs(coefficients[-3:]).max(axis=0) <= tolerance * scale
         settled = left[done]
@@ -59,21 +63,3 @@ def over_means(
     if left.size:
         out[:, left] = function(mean[:, left], var[:, left], left)
     return out
-
-
-def _coefficients(
-    function: Callable[..., Array],
-    middle: Array,
-    half: Array,
-    var: Array,
-    columns: Indices,
-    size: int,
-) -> Array:
-    """Of the interpolant through Chebyshev's points of the first kind, shape (size, c)."""
-    angle = np.pi * (np.arange(size) + 0.5) / size
-    values = function(
-        middle[columns] + half[columns] * np.cos(angle)[:, None], var[:, columns], columns
-    )
-    cosines = np.cos(np.arange(size)[:, None] * angle) * (2.0 / size)
-    cosines[0] *= 0.5
-    return cosines @ values

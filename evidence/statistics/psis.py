@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import boxcox1p
 
 from ..numerics.arrays import Array
 from .weights import LIMIT as LIMIT
@@ -48,12 +49,6 @@ def smoothed(log_weights: Array, efficiency: float = 1.0, fewest: int = 5) -> tu
         shape, scale = pareto_fit(np.exp(log_w[tail]) - least)
         if math.isfinite(shape):
             p = (np.arange(tail.size) + 0.5) / tail.size
-            log_w[tail] = np.minimum(np.log(least + _quantiles(p, shape, scale)), 0.0)
+            beyond = -scale * boxcox1p(-p, -shape)  # quantiles of the Pareto distribution
+            log_w[tail] = np.minimum(np.log(least + beyond), 0.0)
     return log_w - np.logaddexp.reduce(log_w), shape
-
-
-def _quantiles(p: Array, shape: float, scale: float) -> Array:
-    """Of the generalised Pareto distribution."""
-    if abs(shape) < np.finfo(float).eps:
-        return -scale * np.log1p(-p)
-    return scale * np.expm1(-shape * np.log1p(-p)) / shape

@@ -20,9 +20,10 @@ Gaussian process regression models (2010).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.special import gammainc
 
 from ...execution.lazy import kernels as k
@@ -116,7 +117,7 @@ def chain(kernel: object, X: Array, jitter: float = 0.0, *, some: int = 1000) ->
     blocks = [_block(term, variance, gaps) for term, variance in parts.items()]
     if len(blocks) == 1:
         return Chain(*blocks[0], which.reshape(-1), state.reshape(-1))
-    start, moves, noises = (_side_by_side(kind) for kind in zip(*blocks, strict=True))
+    start, moves, noises = (block_diag(*kind) for kind in zip(*blocks, strict=True))
     # in place of the first coordinate, the sum of those that data see
     rotate = np.eye(len(start))
     rotate[0, np.cumsum([0, *(len(first) for first, *_ in blocks[:-1])])] = 1.0
@@ -135,16 +136,6 @@ def _unique(t: Array) -> tuple[Array, Indices]:
     if (t[1:] > t[:-1]).all():
         return t, np.arange(t.size)
     return np.unique(t, return_inverse=True)
-
-
-def _side_by_side(blocks: Sequence[Array]) -> Array:
-    """Block diagonal matrices (…, d, d) of blocks (…, p, p)."""
-    ends = np.cumsum([block.shape[-1] for block in blocks])
-    out = np.zeros((*blocks[0].shape[:-2], ends[-1], ends[-1]))
-    for block, end in zip(blocks, ends, strict=True):
-        own = slice(end - block.shape[-1], end)
-        out[..., own, own] = block
-    return out
 
 
 def _block(term: Term, variance: float, gaps: Array) -> tuple[Array, Array, Array]:

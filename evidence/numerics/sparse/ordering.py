@@ -9,7 +9,7 @@ Reference: A. George and J. W. H. Liu, SIAM Review 31 (1989) 1 (minimum degree).
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csc_matrix
+from scipy.sparse import csc_array, eye_array
 from scipy.sparse.linalg import spilu
 
 from ..arrays import Indices
@@ -25,18 +25,9 @@ def minimum_degree(indptr: Indices, indices: Indices) -> Indices:
     n = indptr.size - 1
     if n == 0:
         return np.empty(0, np.int64)
-    columns = np.repeat(np.arange(n), np.diff(indptr))
-    values = np.where(indices == columns, 1.0, 1e-6 / n)
-    missing = np.setdiff1d(np.arange(n), columns[indices == columns])
-    matrix = csc_matrix(
-        (
-            np.concatenate([values, np.ones(missing.size)]),
-            (np.concatenate([indices, missing]), np.concatenate([columns, missing])),
-        ),
-        shape=(n, n),
-    )
+    small = csc_array((np.full(indices.size, 1e-6 / n), indices, indptr), shape=(n, n))
     incomplete = spilu(
-        matrix,
+        small + eye_array(n, format="csc"),
         drop_tol=1.0,
         fill_factor=1.0,
         permc_spec="MMD_AT_PLUS_A",
@@ -116,9 +107,6 @@ def _bandwidth(indptr: Indices, indices: Indices) -> int:
 def restrict(indptr: Indices, indices: Indices, kept: Indices) -> tuple[Indices, Indices]:
     """The pattern among the indices ``kept`` (increasing)."""
     n = indptr.size - 1
-    number = np.full(n, -1)
-    number[kept] = np.arange(kept.size)
-    columns = np.repeat(number, np.diff(indptr))
-    inside = (columns >= 0) & (number[indices] >= 0)
-    counts = np.bincount(columns[inside], minlength=kept.size)
-    return np.concatenate([[0], np.cumsum(counts)]), number[indices[inside]]
+    whole = csc_array((np.ones(indices.size, bool), indices, indptr), shape=(n, n))
+    part = whole[:, kept][kept]
+    return part.indptr.astype(np.int64), part.indices.astype(np.int64)

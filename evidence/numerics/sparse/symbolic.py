@@ -139,11 +139,10 @@ def analyse(pattern: csc_array, last: ArrayLike | None = None, method: str = "au
     """
     if pattern.format not in ("csc", "csr"):
         pattern = pattern.tocsc()
-    graph = csc_array((np.ones(pattern.nnz), pattern.indices, pattern.indptr), pattern.shape)
-    turned = graph.T.tocsc()
-    turned.sum_duplicates()
-    graph = turned.T.tocsc()
+    entries = np.ones(pattern.nnz), pattern.indices, pattern.indptr
+    graph = csc_array(entries, pattern.shape, copy=True)
     graph.sum_duplicates()
+    turned = graph.T.tocsc()
     if not all(
         np.array_equal(getattr(graph, name), getattr(turned, name))
         for name in ("indptr", "indices")
