@@ -536,12 +536,9 @@ def _as_typed(text: str) -> str:
 
 def _as_json(result: EvidenceResult, seconds: float) -> str:
     """One object; what is no finite number is null."""
-    rows = {row.method: row._asdict() for row in result.rows}
-    for row in rows.values():
-        del row["method"]
     plain = {
         "logz": result.logz, "logz_se": result.logz_se, "method": result.method,
-        "estimates": rows, "warnings": result.warnings,
+        "estimates": result.estimates.to_dict("index"), "warnings": result.warnings,
         "warning_codes": [warning.code for warning in result.warnings], "notes": result.notes,
         "settings": result.settings, "model": result.model, "seconds": seconds,
     }  # fmt: skip
@@ -651,12 +648,8 @@ def _input_errors() -> Iterator[None]:
     try:
         yield
     except (InputError, OSError, MemoryError) as error:
-        _fail(error)
-
-
-def _fail(error: Exception) -> NoReturn:
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    typer.echo(f"error: {_as_typed(' '.join(text.split()))}", err=True)
-    raise typer.Exit(_BAD_INPUT) from None
+        text = str(error)
+        if isinstance(error, OSError) and error.strerror:
+            text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        typer.echo(f"error: {_as_typed(' '.join(text.split()))}", err=True)
+        raise typer.Exit(_BAD_INPUT) from None

@@ -59,7 +59,8 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
         if name in table:
             label = LINES[name][1]
             ax.plot(table[name][near], rows[near], marker, label=label, **hollow)
-    look: dict[str, Any] = {"va": "center", "fontsize": 8}
+    beside = ("axes fraction", "data")
+    look: dict[str, Any] = {"xycoords": beside, "va": "center", "fontsize": 8}
     for row, values in zip(rows, table.itertuples(), strict=True):
         if top - values.logz < _HUGE:
             p = values.probability
@@ -68,11 +69,9 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
                 if 5e-4 <= p < 0.9995
                 else "P " + ("> 0.999" if p > 0.5 else "< 0.001")
             )
-            ax.annotate(share, (1.01, row), xycoords=("axes fraction", "data"), **look)
+            ax.annotate(share, (1.01, row), **look)
         else:
-            answer = f"← {values.logz:.1f}"
-            far: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "color": "0.35"}
-            ax.annotate(answer, (0.01, row), **far, **look)
+            ax.annotate(f"← {values.logz:.1f}", (0.01, row), color="0.35", **look)
     ax.set_yticks(rows, table.index)
     ax.set(ylim=(-0.6, len(table) - 0.4), xlabel=r"$\log Z$ (nats)", title="Models by evidence")
     ax.grid(axis="y", color="0.9", lw=0.8)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from .. import plots
 from ..execution.arguments import check_choice
@@ -399,9 +400,7 @@ def probabilities(logz: Array, se: Array, prior: Array) -> tuple[Array, Array]:
     >>> p.tolist(), se.round(4).tolist()
     ([0.5, 0.5], [0.0354, 0.0354])
     """
-    weight = logz + np.log(prior)
-    p = np.exp(weight - weight.max())
-    p /= p.sum()
+    p = softmax(logz + np.log(prior))
     jacobian = np.diag(p) - np.outer(p, p)
     return p, np.sqrt(jacobian**2 @ np.square(se))
 

@@ -117,12 +117,9 @@ class EvidenceResult(Result):
 
         Empty where one Gaussian was enough, or draws came from all of the mixture at once.
         """
-        names, logz, se = (
-            zip(*self.component_rows, strict=True) if self.component_rows else [()] * 3
-        )
-        share = np.exp(np.array(logz) - self.logz)
-        columns = {"name": names, "logz": logz, "logz_se": se, "share": share}
-        return data_frame(columns).rename_axis("component")
+        parts = data_frame(list(self.component_rows), columns=["name", "logz", "logz_se"])
+        share = np.exp(parts.logz.astype(float) - self.logz)
+        return parts.assign(share=share).rename_axis("component")
 
     def plot_corner(
         self, names: Sequence[str] | None = None, periods: Mapping[str, float] | None = None

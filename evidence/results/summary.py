@@ -41,7 +41,6 @@ class Summary(ResultOnAxes):
     """
 
     _format = "evidence-summary"
-    _digits = ".4g"
 
     common: DataFrame
     hyperparameters: DataFrame
