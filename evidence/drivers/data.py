@@ -39,12 +39,7 @@ from scipy.special import log_ndtr
 
 from ..messages import InputError
 from ..moves.base import Info
-from ..moves.gradient.gibbs import (
-    _BLOCK,
-    LatentGivenUtilities,
-    _sweep_block,
-    latent_given_utilities,
-)
+from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities, sweep
 from ..numerics.arrays import Array, Flags, Indices
 from ..numerics.jit import jit
 from ..numerics.truncated import upper_tail
@@ -202,11 +197,7 @@ class Front(Population):
         precision = self._precision[:t, :t]
         sd = 1.0 / np.sqrt(np.diag(precision))
         for _ in range(sweeps):
-            u = self.rng.random((*r.shape, 1))
-            for start in range(0, t, _BLOCK):
-                b = slice(start, start + _BLOCK)
-                pull = precision[b] @ r
-                _sweep_block(pull, precision[b, b].copy(), sd[b], lower[:t][b], u[b], r[b])
+            sweep(precision, sd, lower[:t], self.rng.random((*r.shape, 1)), r)
         self.infos.append(Info(np.ones(1), 0, sweeps * r.shape[1]))
 
     def latent(self, index: Rows) -> Array:

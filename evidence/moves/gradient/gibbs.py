@@ -131,6 +131,14 @@ def _sweep_block(pull, precision, sd, lower, u, r):
                 onto[m] += weight * change[m]
 
 
+def sweep(precision: Array, sd: Array, lower: Array, u: Array, r: Array) -> None:
+    """Update all coordinates ``r`` (N, M) in turn, with uniforms as for a block."""
+    for start in range(0, len(r), _BLOCK):
+        b = slice(start, start + _BLOCK)
+        pull = precision[b] @ r
+        _sweep_block(pull, precision[b, b].copy(), sd[b], lower[b], u[b], r[b])
+
+
 @dataclass
 class ProbitGibbs(LatentMove):
     """Gibbs sampler of the augmented probit model, for β = 1 (and β = 0, an exact draw).
@@ -192,10 +200,7 @@ class ProbitGibbs(LatentMove):
         _augment(x, model.y, lower, rng.random(shape), r)
         for _ in range(self.sweeps):
             u = rng.random((*shape, _UNIFORMS[self.update]))
-            for start in range(0, model.n, _BLOCK):
-                b = slice(start, start + _BLOCK)
-                pull = precision[b] @ r
-                _sweep_block(pull, precision[b, b].copy(), sd[b], lower[b], u[b], r[b])
+            sweep(precision, sd, lower, u, r)
         z = model.mean[:, None] + model.y[:, None] * r
         return latent.draw(z, rng)
 

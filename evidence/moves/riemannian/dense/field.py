@@ -174,19 +174,15 @@ class DensityField:
         return w, arrived
 
 
-def take(rows: Rows, *batches: object) -> tuple[Any, ...]:
-    """Some rows of arrays, fields, points and other tuples of them; None is left alone."""
-    return tuple(_take(rows, batch) for batch in batches)
-
-
-def _take(rows: Rows, batch: object) -> object:
+def take(rows: Rows, batch: object) -> Any:
+    """Some rows of an array, a field, a point or another tuple of them; None is left alone."""
     if isinstance(batch, np.ndarray):
         return batch[rows]
     if isinstance(batch, DensityField):
         return batch.rows(rows)
     if isinstance(batch, tuple):
-        some = take(rows, *batch)
-        return type(batch)(*some) if hasattr(batch, "_fields") else some
+        some = (take(rows, part) for part in batch)
+        return type(batch)(*some) if hasattr(batch, "_fields") else tuple(some)
     return batch
 
 
@@ -210,6 +206,6 @@ def fixed_point(
         if waiting == 0:
             break
         left = np.flatnonzero(status == UNDERWAY)
-        rows, w, history, target, *some = take(left, rows, w, history, target, *batches)
+        rows, w, history, target, *some = take(left, (rows, w, history, target, *batches))
         batches = tuple(some)
     return out, arrived

@@ -46,8 +46,8 @@ class UnderWay:
             self.alive = self.alive[kept]
             if not kept.size:
                 raise NoRowLeft
-            self.field, self.eps = take(kept, self.field, self.eps)
-            batches = take(kept, *batches)
+            self.field, self.eps = take(kept, (self.field, self.eps))
+            batches = take(kept, batches)
         return batches
 
 
