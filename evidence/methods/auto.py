@@ -36,7 +36,7 @@ from ..drivers.plan import Pilot
 from ..drivers.weighted import Guided, Tilted, even_draws
 from ..models.gp import GPModel
 from ..numerics.threads import blas_for
-from ..paths.families import family, is_probit, is_stepped, sees_several
+from ..paths.families import family, is_stepped, sees_several
 from ..proposals.guide import CannotGuide
 from .base import N_DRAWS, Outcome, Problem, stopped
 from .importance import fair_share, importance
@@ -79,7 +79,7 @@ def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
         problem = _second_reference(problem, notes)
     if not annealed:
         outcome = _from_reference(problem, problem.aim, notes)
-        if outcome is None and is_probit(problem.model):
+        if outcome is None and problem.model.orthant:
             trial = try_tilting(problem)
             verdict = judge_tilting(trial, problem.aim)
             notes.append(verdict.reason)
@@ -170,7 +170,7 @@ def _from_reference(
         )
         return None
     wide = with_ease(problem)
-    dear = is_probit(problem.model) or problem.model.n > eigen
+    dear = problem.model.orthant or problem.model.n > eigen
     first = None if dear else judge_importance(wide, target)
     if first is not None and first.worth >= nearly_all and wide is problem:
         wide = wide_start(problem)  # a fit tells of a tail before a draw does

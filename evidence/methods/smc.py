@@ -19,7 +19,6 @@ from ..execution.meter import phase
 from ..messages import InputError
 from ..models.density.model import DensityModel
 from ..moves.base import Move
-from ..paths.families import is_probit
 from ..statistics.resampling import SCHEMES
 from .base import FIRST, Outcome, Problem, outcome_of_islands, stopped
 from .importance import fair_share
@@ -274,6 +273,6 @@ def warn_of_slow_mixing(outcome: Outcome, plan: Plan, model: Any) -> None:
             f"β = {plan.betas[slow[0]]:.3g}): log Z may be too low and its error bar too "
             "small; do not trust it without a cross-check"
         )
-        if is_probit(model):
+        if model.orthant:
             text += " (method='orthant' is one for probit)"
         outcome.warn("slow-mixing", text)

@@ -133,8 +133,9 @@ def _fitted(
     if left is not None and cost * _seconds_each(problem, x, done) > part * left:
         return None
     problem.progress.phase("stages")
+    seed = int(problem.child(30).generate_state(1)[0])
     with phase("pilot"), also(clock.part(part).expired), np.errstate(all="ignore"):
-        staged = problem.in_time(fit_staged, model, x, _seed(problem))
+        staged = problem.in_time(fit_staged, model, x, seed)
     if staged is None or not (staged.unseen or getattr(problem.reference, "several", False)):
         return staged
     return replace(staged, unseen=staged.unseen + 1.0 / len(x))  # one more may have been there
@@ -148,10 +149,6 @@ def _seconds_each(problem: Problem, x: Array, done: int) -> float:
     started = time.perf_counter()
     problem.model.log_prob(x)
     return min(mean, (time.perf_counter() - started) / len(x))
-
-
-def _seed(problem: Problem) -> int:
-    return int(problem.child(30).generate_state(1)[0])
 
 
 def describe(staged: Staged) -> str:

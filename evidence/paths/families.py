@@ -193,18 +193,13 @@ def is_stepped(model: DataModel | DensityModel) -> bool:
     return model.stepped
 
 
-def is_probit(model: DataModel | DensityModel) -> bool:
-    """Whether Z is an orthant probability."""
-    return model.orthant
-
-
 def check_probit(model: DataModel | DensityModel, method: str) -> None:
     if is_stepped(model):
         raise InputError(
             f"method={method!r} needs the covariance as a matrix, which {model!r} does not have; "
             "use method='guided'"
         )
-    if not is_probit(model):
+    if not model.orthant:
         raise InputError(
             f"method={method!r} is for the probit likelihood only (Z is then an orthant "
             f"probability), got {model!r}; use method='smc'"
