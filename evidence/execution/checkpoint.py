@@ -217,9 +217,6 @@ class _Part(Checkpoint):
     def put(self, name: str, piece: tuple[Any, ...]) -> None:
         self._whole.put(f"{self._prefix}/{name}", piece)
 
-    def save_soon(self) -> None:
-        self._whole.save_soon()
-
     def save(self) -> None:
         self._whole.save()
 

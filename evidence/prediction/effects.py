@@ -13,7 +13,7 @@ from ..execution.keywords import hinted
 from ..execution.lazy import Axes, pd
 from ..messages import InputError, suggest
 from ..models.formulas.model import FormulaModel, as_frame
-from ..models.formulas.parse import Parts, columns, parse
+from ..models.formulas.parse import columns, parse
 from ..models.formulas.structured import TERMS
 from ..numerics.arrays import Array
 from ..plots.predictions import expected, plot_effect
@@ -95,7 +95,10 @@ def plot_effects(
     values = frame[name]
     is_number = values.dtype.kind in "iuf" and name not in groups
     along = values.drop_duplicates().sort_values().to_numpy(None if is_number else object)
-    if is_number and len(along) > points and not _in_a_series(parts, name, model.columns):
+    # a structured term has a value for each different one, and none between
+    arguments = (argument for term in parts.structured for argument in term.arguments)
+    in_series = any(name in columns(argument, model.columns) for argument in arguments)
+    if is_number and len(along) > points and not in_series:
         along = np.linspace(values.min(), values.max(), points)
     rows = pd.DataFrame({name: along})
     for column in model.columns:
@@ -134,11 +137,6 @@ def _seen(model: FormulaModel, response: str, rows: int) -> tuple[str, Array | N
     if binary:
         return told, 0.5 * (model.y + 1.0)
     return told, model.y / getattr(model.likelihood, "n", 1.0) if model.trials else model.y
-
-
-def _in_a_series(parts: Parts, name: str, known: tuple[str, ...]) -> bool:
-    """Whether a structured term has a value for each different one, and none between."""
-    return any(name in columns(a, known) for s in parts.structured for a in s.arguments)
 
 
 def _possible(column: str, value: ArrayLike, seen: pd.Series[Any], group: bool) -> Any:

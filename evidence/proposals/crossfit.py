@@ -63,7 +63,8 @@ class CrossFit(NamedTuple):
     def se_draws(self) -> float:
         """What the draws contribute to its standard error."""
         one, two = (half.bridge.variance_draws for half in self.halves)
-        return math.sqrt(one + two + 2.0 * self._correlation * math.sqrt(one * two)) / 2.0
+        correlation = sum(half.shared for half in self.halves) / 2.0
+        return math.sqrt(one + two + 2.0 * correlation * math.sqrt(one * two)) / 2.0
 
     @property
     def se_proposal(self) -> float:
@@ -83,10 +84,6 @@ class CrossFit(NamedTuple):
             now += variance(u, half.bridge.ess, v.size)
             then += variance(u, draws * half.bridge.ess, proposals * v.size)
         return self.se * math.sqrt(then / now) if now > 0.0 else self.se
-
-    @property
-    def _correlation(self) -> float:
-        return sum(half.shared for half in self.halves) / 2.0
 
 
 def cross_fit(

@@ -266,8 +266,9 @@ class Comparison(ResultOnAxes):
 
     def summary(self) -> Page:
         """A page of text: what people report, with notes and warnings; ``table`` has the rest."""
+        above = [part for line in self._about() for part in textwrap.wrap(line, WIDTH)]
         lines = [line for frame in self._tables() for line in ("", *_in_text(frame))]
-        return Page("\n".join([*_wrapped(self._about()), *lines, *self._remarks()]))
+        return Page("\n".join([*above, *lines, *self._remarks()]))
 
     def __repr__(self) -> str:
         return str(self.summary())  # a str as such, which R takes
@@ -313,10 +314,6 @@ class Comparison(ResultOnAxes):
             text.append(f"Priors of {name}: {priors}." if priors else f"{name}: {about}.")
         text += [f"Warning: {warning}." for warning in self.warnings]
         return Page(" ".join(text))
-
-
-def _wrapped(lines: Sequence[str]) -> list[str]:
-    return [part for line in lines for part in textwrap.wrap(line, WIDTH)]
 
 
 def _in_text(frame: DataFrame, fewest: int = 12) -> list[str]:

@@ -93,15 +93,10 @@ class ResampleMoveOptions(TypedDict, total=False):
     waste_free: int | None
 
 
-class AutoOptions(TypedDict, total=False):
-    """What :func:`evidence.methods.auto.auto` takes."""
-
-    frugal: bool
-
-
-class MethodOptions(AutoOptions, AisOptions, TemperingOptions, ResampleMoveOptions, total=False):
+class MethodOptions(AisOptions, TemperingOptions, ResampleMoveOptions, total=False):
     """What belongs to one method alone, all methods together."""
 
+    frugal: bool
     threshold: float
     i_max: int
     generate: str

@@ -333,7 +333,7 @@ MUTANTS = {
     "halves": Mutant(
         "what both halves of a cross-fit share is counted as independent",
         "proposals/crossfit.py",
-        "one + two + 2.0 * self._correlation * math.sqrt(one * two)",
+        "one + two + 2.0 * correlation * math.sqrt(one * two)",
         "one + two",
         "proposals/test_crossfit.py",
     ),

@@ -201,9 +201,8 @@ def neighbours(graph: Any) -> tuple[pd.Index, Any]:
         pairs = graph.sindex.query(graph.geometry, predicate="touches").T
         return pd.Index(graph.index), _matrix(pairs, len(graph))
     if hasattr(graph, "id_order") and hasattr(graph, "sparse"):  # weights of libpysal
-        W = graph.sparse.copy()
-        W.data[:] = 1.0
-        return pd.Index(graph.id_order), W.maximum(W.T)
+        pairs = np.transpose(graph.sparse.tocoo().coords)
+        return pd.Index(graph.id_order), _matrix(pairs, len(graph.id_order))
     if hasattr(graph, "nodes") and hasattr(graph, "edges"):  # networkx
         names = pd.Index(list(graph.nodes))
         pairs = [(names.get_loc(a), names.get_loc(b)) for a, b, *_ in graph.edges]
