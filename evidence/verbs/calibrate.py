@@ -38,10 +38,10 @@ from ..execution.tasks import run_tasks
 from ..messages import InputError, Message
 from ..models.formulas.jzs import check_proper
 from ..models.gp import GPModel
-from ..models.likelihoods.predicted import Several
 from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
+from ..results.at_draws import AtDraws
 from ..results.base import fingerprint
 from ..results.calibration import FEW, Calibration, Design
 from ..results.evidence import EvidenceResult
@@ -262,11 +262,8 @@ def _posterior(
         rows = []
         for q in fits:
             own = rng.normal(q.mean[where], q.var[where] ** 0.5)
-            lik, seen = q.model.likelihood, draw_seen(q.gaussian, rng)
-            if isinstance(lik, Several):
-                log_p = lik.log_probs(model.observed, lik.split(seen[None])).sum()
-            else:
-                log_p = lik.log_prob(seen, model.y).sum()
+            seen = draw_seen(q.gaussian, rng)[None, None]
+            log_p = AtDraws(model.observed, seen, (q.model.likelihood,)).log_likelihood().sum()
             rows.append((*q.model.hyperparameters.theta[free], *own, log_p))
         return np.array(rows)
     if not len(result.samples) or model.prior is None:

@@ -207,9 +207,8 @@ class _Call:
 
     def __call__(self, x: Array) -> Array:
         theta = np.array(x) if self.change is None else self.change(x)
-        ask = self.function
         rows = self.form.by_name(theta) if self.whole else list(map(self.form.by_name, theta))
-        out = ask(rows) if self.whole else [ask(row) for row in rows]
+        out = self.function(rows) if self.whole else list(map(self.function, rows))
         log_p = in_shape("log_density", out, x.shape[:1], self.whole)
         if log_p.shape != (len(x),):
             raise InputError(
@@ -381,15 +380,9 @@ def _result(
 ) -> BridgeEvidence:  # fmt: skip
     """``factor``: times as many draws, in a note on what would lower the error."""
     bridges = [half.bridge for half in fit.halves]
-    shapes = np.array([one.shapes for one in bridges])
-    columns = {
-        "logz": np.array([one.logz for one in bridges]),
-        "logz_se": np.array([one.se for one in bridges]),
-        "ess": np.array([one.ess for one in bridges]),
-        "overlap": np.array([one.overlap for one in bridges]),
-        "k_draws": shapes[:, 0],
-        "k_proposal": shapes[:, 1],
-    }
+    names = ("logz", "logz_se", "ess", "overlap", "k_draws", "k_proposal")
+    numbers = np.array([(b.logz, b.se, b.ess, b.overlap, *b.shapes) for b in bridges])
+    columns = dict(zip(names, numbers.T, strict=True))
     se = fit.se
     words = ("first half", "second half")
     rows = [Estimate(w, b.logz, b.se, seconds) for w, b in zip(words, bridges, strict=True)]
@@ -412,7 +405,7 @@ def _result(
             model={"parameters": x.shape[2], "chains": x.shape[0], "draws": x.shape[1]},
             se_draws=fit.se_draws,
             se_proposal=fit.se_proposal,
-            pareto_k=float(shapes.max()),
+            pareto_k=float(numbers[:, -2:].max()),
             ess=float(columns["ess"].sum()),
             overlap=float(columns["overlap"].mean()),
             half_columns=columns,

@@ -416,9 +416,7 @@ def _evidence(model: Described, words: dict[str, Any]) -> EvidenceResult | None:
     """Log Z, hyperparameters integrated where they have priors; None where there is none, as of
     data that are all the same without an outlier."""
     with suppress(InputError, RuntimeError):
-        if model.priors is None:
-            return log_evidence(model, target_se=0.5 * ROUGH, **words)
-        return integrated_evidence(model, target_se=0.5 * ROUGH, **words)
+        return log_evidence(model, target_se=0.5 * ROUGH, **words)
     return None
 
 

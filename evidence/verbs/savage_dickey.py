@@ -112,20 +112,23 @@ def savage_dickey(
 
 
 def _of_effect(
-    model: FormulaModel, result: EvidenceResult, name: str, point: float, *, settings: int = 48
+    model: FormulaModel, result: EvidenceResult, name: str, point: float
 ) -> tuple[tuple[float, float], FormulaModel] | None:
-    """Of a common effect, and the model where it is held; None of other names.
-
-    ``settings``: of hyperparameters, over which ratios are averaged.
-    """
+    """Of a common effect, and the model where it is held; None of other names."""
     for term in getattr(model, "terms", ()):
         if isinstance(term, Common) and not term.shown and name in term.labels:
             held = _held(model, term, term.labels.index(name), point)
-            fits = [fit_reference(model, "ep")]
-            if isinstance(result, IntegratedEvidence):
-                fits = list(fits_over_theta(model, result, settings))
-            return evidence_ratio(held, fits), held
+            return evidence_ratio(held, fits_of(model, result)), held
     return None
+
+
+def fits_of(
+    model: FormulaModel, result: EvidenceResult | None, *, settings: int = 48
+) -> list[GaussianReference | BlockReference]:
+    """EP at ``settings`` of hyperparameters that the result has drawn, or at the model's own."""
+    if isinstance(result, IntegratedEvidence):
+        return list(fits_over_theta(model, result, settings))
+    return [fit_reference(model, "ep")]
 
 
 def evidence_ratio(

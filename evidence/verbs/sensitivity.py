@@ -35,15 +35,15 @@ from ..models.precisions.base import selection
 from ..models.priors import OnAnother
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
-from ..paths.families import fit_reference
 from ..results.at_draws import check_same
 from ..results.base import data_frame
 from ..results.comparison import Comparison
 from ..results.evidence import EvidenceResult
 from ..results.hyper import IntegratedEvidence
 from ..results.sensitivity import Sensitivity
-from .integrate import fits_over_theta, integrated_evidence
-from .savage_dickey import evidence_ratio, log_mean, with_effects
+from ..statistics.weights import Weights
+from .integrate import integrated_evidence
+from .savage_dickey import evidence_ratio, fits_of, log_mean, with_effects
 
 _SE = 0.05
 
@@ -184,13 +184,10 @@ def _of_hyperparameters(
         values = result.samples[:, p]
         for factor in factors:
             log_ratio = Rescaled(prior, factor).logpdf(values) - prior.logpdf(values)
-            w = np.exp(log_ratio - log_ratio.max())
-            ess = w.sum() ** 2 / (w @ w) / w.size
-            row = {"prior": name, "factor": factor}
-            if ess > few:
-                change = math.log(w.mean()) + float(log_ratio.max())
-                se = math.sqrt(max(1.0 / ess - 1.0, 0.0) / w.size)
-                yield row | {"change": change, "se": se, "how": "draws"}
+            weights, row = Weights(log_ratio), {"prior": name, "factor": factor}
+            if weights.ess > few:
+                change = float(weights.log_mean)
+                yield row | {"change": change, "se": weights.se, "how": "draws"}
                 continue
             every = dict(model.priors.items()) | {name: Rescaled(prior, factor)}
             held = [n for n in model.hyperparameters.names if n not in every]
@@ -207,10 +204,7 @@ def _of_effects(
     """By EP, averaged over hyperparameters: in closed form where an effect's posterior is normal,
     or changes by less than so ``near`` its own sd; else by its evidence with the other prior, at
     so many settings of hyperparameters at the ``most``."""
-    if isinstance(result, IntegratedEvidence):
-        fits = list(fits_over_theta(model, result, 48))
-    else:
-        fits = [fit_reference(model, "ep")]
+    fits = fits_of(model, result)
     normal, few = model.likelihood.name == "gaussian", fits[:: -(-len(fits) // most)]
     for term in model.terms:
         if not isinstance(term, Common) or term.shown:
@@ -218,7 +212,7 @@ def _of_effects(
         where, W = model.slices[term.name], term.white
         rows = csr_array(W @ selection(range(where.start, where.stop), model.n))
         mean = np.array([W @ (q.mean[where] - term.mean) for q in fits])
-        var = np.array([q.gaussian.row_variances(rows) for q in fits])
+        var = np.array([q.gaussian.row_variances(rows) for q in fits])  # type: ignore[union-attr]
         for j, (name, mu, v) in enumerate(zip(term.labels, mean.T, var.T, strict=True)):
             for factor in factors:
                 row = {"prior": name, "factor": factor}
