@@ -7,7 +7,6 @@ warnings and as infos. Nobody hears them unless the program listens, or asks for
 from __future__ import annotations
 
 import logging
-from types import TracebackType
 from typing import TypeVar
 
 from .arguments import check_flag
@@ -51,10 +50,7 @@ class set_options:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *reason: object) -> None:
         _choose(self._before)
 
 

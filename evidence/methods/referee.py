@@ -68,13 +68,10 @@ class Referee:
 
     def report(self) -> None:
         """The approximations that every result shows beside its own estimate, if there is time."""
-        fits = self.kind.fits
         with interruptible():
             for name in self.kind.reported:
                 with suppress(Stopped):
-                    before = self.fits.get(self.kind.after.get(name, ""))
-                    more = [] if before is None else [before]
-                    self.fits[name] = fits[name](self.problem.model, *more)
+                    self.fits[name] = fit_reference(self.problem.model, name, self.fits)
 
     def find(self, method: str) -> Any:
         """The reference."""

@@ -82,17 +82,16 @@ def try_guide(
     with blas_for(problem.model.n):
         source = Guided.of(problem.reference)
         first = _look(source.guide, draws, rng, stop)
-        weights = Weights(np.concatenate([log_w for _, log_w in first]))
+        weights = Weights(first[1])
         # of several modes a lesson may forget some
         teachable = problem.model.likelihood.log_concave and not stop()
         if weights.relative_variance > uneven and teachable:
-            first += _look(source.guide, fair_share(problem, *lessons), rng, stop)
-            drawn, log_w = (np.concatenate(part, axis=-1) for part in zip(*first, strict=True))
+            more = _look(source.guide, fair_share(problem, *lessons), rng, stop)
+            drawn, log_w = (np.concatenate(two, axis=-1) for two in zip(first, more, strict=True))
             with contextlib.suppress(CannotGuide):
                 guide = twisted(source.guide, drawn, log_w)
                 heavy = guide.twist is not None and guide.twist.heavy
-                looks = _look(guide, again, rng, stop)
-                taught = Weights(np.concatenate([log_w for _, log_w in looks]))
+                taught = Weights(_look(guide, again, rng, stop)[1])
                 if taught.relative_variance < weights.relative_variance or heavy:
                     return Trial(source._replace(guide=guide), taught)
     return Trial(source, weights)
@@ -103,18 +102,18 @@ def look_longer(problem: Problem, trial: Trial[Guided], draws: int = 4096) -> Tr
     badly."""
     rng, stop = np.random.default_rng(problem.child(6)), problem.clock.stop
     with blas_for(problem.model.n):
-        looks = _look(trial.source.guide, draws, rng, stop)
-    return trial._replace(weights=Weights(np.concatenate([log_w for _, log_w in looks])))
+        return trial._replace(weights=Weights(_look(trial.source.guide, draws, rng, stop)[1]))
 
 
 def _look(
     guide: Guide, n: int, rng: np.random.Generator, stop: Callable[[], bool], batch: int = 128
-) -> list[tuple[Array, Array]]:
-    """At least n draws and their log weights, a ``batch`` at a time."""
+) -> tuple[Array, Array]:
+    """At least n draws and their log weights, made a ``batch`` at a time."""
     batches = [guide.draw(batch, rng)]
     while len(batches) * batch < n and not stop():
         batches.append(guide.draw(batch, rng))
-    return batches
+    drawn, log_w = zip(*batches, strict=True)
+    return np.concatenate(drawn, axis=-1), np.concatenate(log_w)
 
 
 def try_tilting(problem: Problem) -> Trial[Tilted]:
