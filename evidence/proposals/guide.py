@@ -61,6 +61,15 @@ class CannotGuide(InputError):
     """The reference's sites do not leave a distribution behind when one is taken away."""
 
 
+def check_weighed(log_weight: Array) -> None:
+    """An error where an integral over one value could not be found."""
+    if np.isnan(log_weight).any():
+        raise CannotGuide(
+            "modes of the likelihood are too narrow for the distance between them; use "
+            "method='smc'"
+        )
+
+
 class Twist(NamedTuple):
     """A factor ``exp Σ (b s - a s²/2)`` of the guide's Gaussian in ``s = Dᵀ(x - origin)``."""
 
@@ -140,11 +149,7 @@ class Guide:
                         rng, *how, values[block], inner, data, theta, hints, eps[block],
                         log_weight, lanes,
                     )  # fmt: skip
-            if np.isnan(log_weight).any():
-                raise CannotGuide(
-                    "modes of the likelihood are too narrow for the distance between them; use "
-                    "method='smc'"
-                )
+            check_weighed(log_weight)
             chosen = None if self.twist else between(log_weight)
             if chosen is not None:
                 done = slice(block.stop)

@@ -42,7 +42,7 @@ from ..numerics.copies import copy
 from ..numerics.jit import jit, light_jit
 from ..numerics.normal import lanes_of, normal_over_student, standard_normal, student_factor
 from .foresight import WIDTH, add_message, foresee
-from .guide import CannotGuide
+from .guide import CannotGuide, check_weighed
 from .integrals import (
     Draws,
     Integrand,
@@ -196,11 +196,7 @@ class StepGuide:
                 state.log_weight[:] = normal_over_student(normals[: self.blind])
             with np.errstate(over="ignore"):  # of lanes, where nothing is compiled
                 draw_block(rng, *how, start, normals, uniforms, state, *self.kinds)
-            if np.isnan(state.log_weight).any():
-                raise CannotGuide(
-                    "modes of the likelihood are too narrow for the distance between them; use "
-                    "method='smc'"
-                )
+            check_weighed(state.log_weight)
             chosen = between(state.log_weight)
             if chosen is not None:
                 alive, done = traced.resample(alive, done, stop, self.needed, chosen), stop

@@ -321,8 +321,7 @@ class IntegratedEvidence(EvidenceResult):
             lines.append(";  ".join(known))
         return lines
 
-    def _frame(self) -> DataFrame:
-        return self.table.rename_axis(None)
+    _frame = Result._frame  # of the table
 
     def _label(self) -> str:
         names = ", ".join(self.names)
