@@ -63,10 +63,6 @@ class SteppedPath(TemperedPath):
     def mean(self) -> Array:
         return self.frames["base"].mean
 
-    @property
-    def riemannian(self) -> bool:
-        return False
-
     def make_coordinates(self, kind: str) -> Frame:
         raise InputError(
             f"coordinates={kind!r}: a model without a covariance matrix has those of its "

@@ -213,18 +213,13 @@ def _split(z: Array) -> Array:
     return np.concatenate([z[..., :half], z[..., -half:]], axis=1)
 
 
-def _power(z: Array) -> Array:
-    """Squared spectrum of each chain about its mean, padded so that lags do not wrap around."""
-    padded = next_fast_len(2 * z.shape[2], real=True)
-    spectrum = rfft(z - z.mean(axis=2, keepdims=True), padded, axis=2)
-    return spectrum.real**2 + spectrum.imag**2
-
-
 def _rho(z: Array) -> Array:
     """Autocorrelation of all chains together: (B, chains, draws) → (B, draws)."""
     m, n = z.shape[1:]
-    padded = next_fast_len(2 * n, real=True)
-    c = irfft(_power(z).mean(axis=1), padded, axis=1)[:, :n] / n  # one way back for all chains
+    padded = next_fast_len(2 * n, real=True)  # so that lags do not wrap around
+    spectrum = rfft(z - z.mean(axis=2, keepdims=True), padded, axis=2)
+    power = (spectrum.real**2 + spectrum.imag**2).mean(axis=1)  # one way back for all chains
+    c = irfft(power, padded, axis=1)[:, :n] / n
     within = c[:, 0] * n / (n - 1)
     total = c[:, 0] + (z.mean(axis=2).var(axis=1, ddof=1) if m > 1 else 0.0)
     rho = 1.0 - (within[:, None] - c) / total[:, None]

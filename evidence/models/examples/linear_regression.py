@@ -6,6 +6,8 @@ r"""Linear regression with known noise: the posterior is Gaussian, the evidence 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -29,16 +31,9 @@ class Linear(Quadratic):
         return value, self.cross - Gx
 
 
-class _Posterior:
-    """Exact draws of the coefficients."""
-
-    def __init__(self, likelihood: Linear, prior_sd: float) -> None:
-        precision = likelihood.precision + np.eye(likelihood.dim) / prior_sd**2
-        self.mean = np.linalg.solve(precision, likelihood.cross)
-        self.root = np.linalg.inv(np.linalg.cholesky(precision)).T
-
-    def __call__(self, rng: np.random.Generator, size: int) -> Array:
-        return self.mean + rng.standard_normal((size, self.mean.size)) @ self.root.T
+def _draws(mean: Array, root: Array, rng: np.random.Generator, size: int) -> Array:
+    """Of a Gaussian whose covariance has this root."""
+    return mean + rng.standard_normal((size, mean.size)) @ root.T
 
 
 def linear_regression(
@@ -72,5 +67,8 @@ def linear_regression(
     L = np.linalg.cholesky(prior_sd**2 * X @ X.T + noise**2 * np.eye(len(y)))
     z = np.linalg.solve(L, y)
     logz = -0.5 * float(z @ z + len(y) * LOG_2PI) - float(np.log(np.diag(L)).sum())
+    precision = density.precision + np.eye(density.dim) / prior_sd**2
+    root = np.linalg.inv(np.linalg.cholesky(precision)).T
+    mean = np.asarray(np.linalg.solve(precision, density.cross), float)
     about = f"linear regression of {len(y)} numbers on {X.shape[1]} inputs, noise {noise:g}"
-    return Example(regression(density, prior_sd), logz, _Posterior(density, prior_sd), about)
+    return Example(regression(density, prior_sd), logz, partial(_draws, mean, root), about)

@@ -114,7 +114,6 @@ class FormulaModel(SparseModel):
     offsets: tuple[Design, ...] = ()
     """Of all predictors."""
     further: Mapping[str, str] = MappingProxyType({})
-    levels: NDArray[Any] | None = None
 
     def __init__(
         self,
@@ -162,9 +161,9 @@ class FormulaModel(SparseModel):
 
     def designs(self, data: pd.DataFrame) -> list[csr_array]:
         """The same, of each predictor."""
-        return self._side_by_side(data, [_seen(term, data) for term in self.terms])
+        return self._side_by_side([_seen(term, data) for term in self.terms])
 
-    def _side_by_side(self, data: pd.DataFrame, parts: Sequence[csr_array]) -> list[csr_array]:
+    def _side_by_side(self, parts: Sequence[csr_array]) -> list[csr_array]:
         """Parts of all terms, of each predictor those of its own."""
         pairs = list(zip(self.terms, parts, strict=True))
         return [
@@ -201,7 +200,7 @@ class FormulaModel(SparseModel):
             else (_seen(term, frame), csr_array((len(frame), term.precision.n)))
             for term in self.terms
         ]
-        each = (self._side_by_side(frame, part) for part in zip(*pairs, strict=True))
+        each = (self._side_by_side(part) for part in zip(*pairs, strict=True))
         known, new = (csr_array(vstack(part, format="csr")) for part in each)
         return known, offset, new if new_groups == "prior" else None
 
