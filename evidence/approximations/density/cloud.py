@@ -26,7 +26,7 @@ from scipy.special import logsumexp
 
 from ...execution.clock import check_interrupt
 from ...messages import InputError
-from ...models.density.model import DensityModel
+from ...models.density.model import DensityModel, refuse_infinite
 from ...models.density.priors import GaussianPrior
 from ...numerics.arrays import Array, Indices
 from .blend import Blend, placed
@@ -76,6 +76,8 @@ class Cloud:
             self.kept = np.append(self.kept, new[np.isfinite(self.log_l[new])])
             more = self.kept.size - self._ratio.size
             self._ratio = np.append(self._ratio, np.full(more, -np.inf))
+        if not isinstance(self.model, Rebased):  # at walls numbers are rounded
+            refuse_infinite(self.log_l)
         if not np.isfinite(self.log_l).any():
             where = "around where it starts" if isinstance(self.model, Rebased) else "of the prior"
             raise InputError(

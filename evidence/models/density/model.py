@@ -483,8 +483,7 @@ class DensityModel(InNotebooks):
     def _probe(self) -> None:
         """Call the density once, for errors now rather than in the middle of a run."""
         value = self.calls["logdensity"](self.arguments(self.probes()))
-        if np.isposinf(value).any():
-            raise InputError("logdensity is +inf somewhere: such a density has no evidence")
+        refuse_infinite(value)
         #: whether the density is above zero at one of a few points
         self.alive = bool(np.isfinite(value).any())
 
@@ -589,6 +588,13 @@ def _checked(functions: Functions) -> Functions:
         if getattr(functions, name) is not None and functions.hessian is None:
             raise InputError(f"{name}= needs hessian=, whose derivative it is")
     return functions
+
+
+def refuse_infinite(value: Array) -> None:
+    """An error where draws of a prior meet +inf."""
+    if count := int(np.isposinf(value).sum()):
+        what = f"logdensity is +inf at {count} of {value.size} points"
+        raise InputError(f"{what}: such a density has no evidence")
 
 
 def _no_nan(value: Array) -> Array:

@@ -148,8 +148,18 @@ def test_shapes_of_a_metric(name):
 
 
 def test_infinite_density():
-    with pytest.raises(ValueError, match=r"logdensity is \+inf somewhere"):
+    with pytest.raises(ValueError, match=r"logdensity is \+inf at 8 of 8 points"):
         build(lambda x: np.inf)
+
+
+def test_density_that_is_infinite_at_a_thousandth_of_the_prior():
+    """Which none of the first points meets: without its points log Z was right, and certain."""
+    model = ev.DensityModel(
+        lambda x: np.where(x[:, 0] > 3.0, np.inf, -0.5 * np.sum(x**2, axis=1)), dim=2,
+        prior=ev.GaussianPrior(np.zeros(2)), vectorized=True,
+    )  # fmt: skip
+    with pytest.raises(ev.InputError, match=r"\+inf at \d+ of \d+ points: such a density has no"):
+        ev.log_evidence(model, random_seed=0, progressbar=False)
 
 
 def test_parameters_outside_their_bounds():
