@@ -256,6 +256,28 @@ def test_draws_without_an_error_bar_are_better_than_nothing(monkeypatch):
     assert referee.best()[0] == "laplace"
 
 
+def test_where_climbs_have_no_time_a_look_finds_modes(monkeypatch):
+    """Sixteen climbs within a shell in eight dimensions took five seconds: no estimate."""
+    monkeypatch.setattr(DensityReferee, "report", lambda self: None)
+    prior = ev.GaussianPrior(np.zeros(2), 8.0)
+    model = ev.DensityModel(lambda x: -0.5 * np.sum(x**2, axis=1), 2, prior=prior, vectorized=True)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz + np.log(9.0)) < 4.0 * result.logz_se < 0.2
+
+
+def test_a_look_without_time_leaves_what_one_before_saw(monkeypatch):
+    model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
+    first, second = (Search(model, np.random.default_rng(0)) for _ in range(2))
+    first.cloud.screen(first.rng, 8)
+    looks = iter(Found(search, (), ()) for search in (first, second))
+    monkeypatch.setattr("evidence.methods.density.look", lambda *_: next(looks))
+    referee = object.__new__(DensityReferee)
+    referee.problem = SimpleNamespace(model=model, clock=Clock(), seed=np.random.SeedSequence(0))
+    for _ in range(2):
+        referee._look(None, NORMAL, Clock().meter)
+    assert referee.searched is first
+
+
 @pytest.mark.parametrize("method", ["auto", "smc"])
 def test_a_method_that_was_asked_for_is_not_replaced_by_stages(method, monkeypatch):
     told = Outcome("importance", 7.0, 0.01)

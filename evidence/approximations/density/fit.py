@@ -224,8 +224,7 @@ def _adapt(
     n = int(min(max(2000, 60 * q.mean.size), 20_000))
     for _ in range(rounds):
         check_interrupt()
-        drawn = _draw(q, rng, n)
-        if drawn is None:
+        if (drawn := _draw(q, rng, n)) is None:
             break
         kappa, w, x, enough = drawn
         mean, cov = moments(x, w, enough)
@@ -253,8 +252,7 @@ def _rescale(
         check_interrupt()
         if k >= ROUNDS and q.scales is None:
             break
-        drawn = _draw(q, rng, n)
-        if drawn is None:
+        if (drawn := _draw(q, rng, n)) is None:
             break
         kappa, w, u, enough = drawn
         with np.errstate(all="ignore"):

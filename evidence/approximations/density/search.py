@@ -602,7 +602,7 @@ class Search:
 
     def _doubtful(self, stage: int, cost: int) -> bool:
         """Whether walks that stayed are to go on, at the cost of so many evaluations."""
-        if stage == 1:  # of a function of one point they cost more than they tell
+        if stage == 1 and not self.hurried():  # of one point they cost more than they tell
             return self._parting or self.verdict.share <= self.policy.very_even
         scarce = self.hurried() or cost > self.allowed.left * self.policy.part
         return self.lost > self.policy.unexplained and not scarce

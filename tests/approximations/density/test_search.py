@@ -305,6 +305,16 @@ def test_in_a_hurry_sound_weights_are_tested_as_they_are():
         assert not search.good
 
 
+def test_in_a_hurry_walks_are_not_repeated():
+    """Of two parameters they took .4 seconds of one, after which nothing was sure."""
+    prior = ev.GaussianPrior(np.zeros(2))
+    model = ev.DensityModel(lambda x: -0.5 * np.sum(x**2, axis=1), 2, prior=prior, vectorized=True)
+    search = Search(model, np.random.default_rng(0))
+    assert search._doubtful(1, 0)
+    search.hurried = lambda: True
+    assert not search._doubtful(1, 0)
+
+
 @pytest.mark.parametrize(
     ("before", "hurried", "stays"),
     [(0.3, False, False), (0.1, False, True), (0.0, False, False), (0.0, True, True)],
