@@ -54,8 +54,8 @@ class Start(Protocol):
         """``m`` rows of θ, the log of an unbiased estimate of the density's integral, and the
         mean of what :meth:`control` is the log of."""
 
-    def control(self, theta: Array) -> Array:
-        """log of what weights are expected to be at the rows of θ."""
+    def control(self, theta: Array, g: Array) -> Array:
+        """log of what weights are expected to be at the rows of θ, of log density ``g``."""
 
     def log_density(self, theta: Array) -> Array:
         """Log density at the rows of θ."""
@@ -71,7 +71,7 @@ class StudentMixture(NamedTuple):
     roots: Array
     """(K, P, P), lower roots of their scale matrices."""
 
-    def control(self, theta: Array) -> Array:
+    def control(self, theta: Array, g: Array) -> Array:
         return np.zeros(len(theta))
 
     def draw(
@@ -126,8 +126,8 @@ class SurrogateStart:
         floor = self.floor + self.proposal.log_density(theta)
         return np.where(prior > -np.inf, np.logaddexp(log_s, floor), -np.inf)
 
-    def control(self, theta: Array) -> Array:
-        prior, g = self.priors.log_density(theta), self.log_density(theta)
+    def control(self, theta: Array, g: Array) -> Array:
+        prior = self.priors.log_density(theta)
         log_s = np.minimum(self.surrogate.mean(theta), self.ceiling[0])
         log_s = np.minimum(prior + log_s, self.ceiling[1])
         inside = prior > -np.inf
@@ -135,9 +135,10 @@ class SurrogateStart:
 
     def draw(self, rng: Generator, m: int) -> tuple[Array, float, float]:
         theta = self.proposal.draw(rng, self.size)[0]
-        weights = Weights(self.log_density(theta) - self.proposal.log_density(theta))
+        g = self.log_density(theta)
+        weights = Weights(g - self.proposal.log_density(theta))
         w = weights.relative
-        expected = float(w @ np.exp(self.control(theta)) / w.sum())
+        expected = float(w @ np.exp(self.control(theta, g)) / w.sum())
         return theta[systematic(w, rng, m)], float(weights.log_mean), expected
 
     def posterior(self, rng: Generator, n: int) -> Array:
@@ -184,8 +185,8 @@ class ThetaPath:
                 failed[i] = 1.0
             target[i] += log_z
             ep[i] += log_z_ep
-        g, control = self.start.log_density(theta), self.start.control(theta)
-        return ThetaCloud(theta, g, target, ep, control, failed)
+        g = self.start.log_density(theta)
+        return ThetaCloud(theta, g, target, ep, self.start.control(theta, g), failed)
 
     def walk(
         self, rng: Generator, root: Array, beta: float, cloud: ThetaCloud

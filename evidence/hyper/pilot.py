@@ -419,7 +419,7 @@ def hidden(fit: Fit, rng: Generator, *, largest_variance: float = 3.0) -> tuple[
     ``largest_variance``: variance of the surrogate's log that counts, at most.
     """
     theta, _, mass, variance = doubts(fit, rng)
-    c = np.exp(fit.start.control(theta))
+    c = np.exp(fit.start.control(theta, fit.start.log_density(theta)))
     v = np.minimum(variance, largest_variance)
     spread = np.maximum(np.exp(2.0 * v) - 2.0 * np.exp(0.5 * v) + 1.0, 0.0)
     added = (c / (mass @ c)) ** 2 * spread

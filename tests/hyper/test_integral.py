@@ -192,7 +192,7 @@ def integrals_of_the_start():
     x = np.stack(np.meshgrid(np.linspace(-6, 10, 321), np.linspace(-6, 6, 241)), -1)
     grid = x.reshape(-1, 2)
     s = np.exp(start.log_density(grid)) * 0.05**2
-    expected = s @ np.exp(start.control(grid))
+    expected = s @ np.exp(start.control(grid, start.log_density(grid)))
     return np.array([s.sum(), s @ grid[:, 0], s @ grid[:, 1], expected, expected])
 
 
@@ -204,7 +204,7 @@ def test_few_draws_from_a_surrogate_are_properly_weighted(size):
     rng, estimates = np.random.default_rng(1), []
     for _ in range(150):
         theta, log_mass, expected = start.draw(rng, 2)
-        control = np.exp(start.control(theta)).mean()
+        control = np.exp(start.control(theta, start.log_density(theta))).mean()
         estimates.append(
             np.exp(log_mass) * np.array([1.0, *theta.mean(axis=0), expected, control])
         )
