@@ -10,7 +10,13 @@ stay in the integral, as :math:`x = m + L_\theta z` for standard normal z:
 
 .. math:: Z = \int p(\theta) \int N(z; 0, I)\, p(y|A x + o, \theta)\, dz\, d\theta ,
 
-or what EP has no answer for is integrated first (:mod:`.effects`). Either is searched and
+or what EP has no answer for is integrated first (:mod:`.effects`). Of few data under many
+hyperparameters EP's evidence is integrated,
+
+.. math:: Z = \int p(\theta)\, Z_{EP}(\theta)\, d\theta \;
+          \mathrm{E}_{EP} \frac{\hat Z(\theta)}{Z_{EP}(\theta)} ,
+
+with the mean of unbiased estimates at draws of θ. All are searched and
 integrated by :mod:`evidence.methods.density`, from independent draws of the prior, with halving
 and climbs, and shares nothing with a search for an optimum.
 """
@@ -43,7 +49,16 @@ from ..models.priors import Priors
 from ..models.scales import natural, to_line
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array
-from .at_theta import Look, NoEvidence, ep_at, looked, numerics
+from .at_theta import (
+    COARSE,
+    Look,
+    NoEvidence,
+    check_digits,
+    ep_at,
+    guided_estimate,
+    looked,
+    numerics,
+)
 from .covariances import covariance_functions
 from .effects import effects_integrated
 from .grouped import GroupedEvidence, grouped_evidence
@@ -57,15 +72,18 @@ _FEW = 4  # dimensions up to which a density takes a second
 
 
 def density_over(
-    model: Any, priors: Priors, many: int = 8, *, few_of_several: int = 12, terms: float = 500.0
-) -> DensityModel | ClosedForm | None:
+    model: Any, priors: Priors, many: int = 8, *, few_of_several: int = 12, terms: float = 500.0,
+    by_ep: tuple[int, int] = (64, 4),
+) -> DensityModel | ClosedForm | None:  # fmt: skip
     """The density over θ, or over latent values and θ, in natural values: the last coordinates are
     the hyperparameters. The closed form alone where a look takes long; None where there is none,
     and evidences at given θ have to be estimated. Peaks of as ``many`` data are seen from afar:
     two clusters of 10 data to 400 by 2¹⁵ looks, where half a million took 3 to 100 s.
 
     ``few_of_several``: dimensions up to which a density takes a second where posteriors at given θ
-    have several modes; ``terms``: data whose likelihood takes as long.
+    have several modes; ``terms``: data whose likelihood takes as long; ``by_ep``: data up to which
+    some 4,000 fits of EP take half a minute, and hyperparameters from which on a few hundred do
+    not tell where its evidence has its modes (a period among four of them took five minutes).
     """
     if isinstance(priors, Ratios):
         return standardised_density(model, priors)
@@ -73,7 +91,12 @@ def density_over(
     if has_closed_form(model):
         return _closed_form(model, priors, prior, parts)
     if parts is None or prior is None:
-        return None
+        dense = getattr(model, "structure", "") == "dense" and model.likelihood.log_concave
+        if prior is None or not dense or model.y.size > by_ep[0] or len(priors) < by_ep[1]:
+            return None
+        density = DensityModel(EPEvidence(model, priors), prior=prior, names=priors.names)
+        density.frugal = density.smooth = True
+        return density
     check_peaks(model, priors, parts)
     if (effects := effects_integrated(model, parts)) is not None:
         density = _with_latent(effects, effects.n, prior, priors)
@@ -208,6 +231,30 @@ class ExactEvidence:
 
     def __call__(self, values: Array) -> Array:
         return np.array([self.at(row) for row in values])
+
+
+class EPEvidence:
+    """EP's log Z of a model at natural values of what is free."""
+
+    def __init__(self, model: LatentModel, priors: Priors) -> None:
+        self.model, self.free, self.lows = model.without_matrices(), priors.free, priors.lows
+
+    def _fit(self, values: Array) -> Any:
+        theta = self.model.hyperparameters.theta.copy()
+        theta[self.free] = to_line(values, self.lows)
+        return ep_at(self.model, theta, tol=COARSE)
+
+    def __call__(self, values: Array) -> float:
+        """-inf where numbers fail."""
+        with suppress(NoEvidence):
+            check_digits(reference := self._fit(values), 0.1)
+            return reference.logz if np.isfinite(reference.logz) else -np.inf
+        return -np.inf
+
+    def gaps(self, rows: Array, rng: Generator, size: int = 64) -> Array:
+        """log of unbiased estimates over EP's, each by ``size`` guided draws."""
+        fits = map(self._fit, rows)
+        return np.array([guided_estimate(fit, size, rng, 0.1).log_z - fit.logz for fit in fits])
 
 
 def _covariance_of_parts(parts: Parts, A: Array, theta: Array) -> Array:
