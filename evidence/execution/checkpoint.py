@@ -118,6 +118,8 @@ class Checkpoint:
         seed = seed_sequence(random_seed)
         if path is None:
             return cls(None, {}), seed
+        if FilePath(path).is_dir():
+            raise InputError(f"checkpoint must be a file, and {path} is a folder")
         if random_seed is None and FilePath(path).exists():
             theirs = files.read(path, _FORMAT, _VERSION)[0]["identity"]
             if "random_seed" in theirs:

@@ -304,6 +304,11 @@ def test_a_run_tells_of_other_kernels(tmp_path):
     assert codes(again.warnings).count("other-kernels") == 1
 
 
+def test_a_folder_is_no_checkpoint(tmp_path):
+    with pytest.raises(ev.InputError, match=r"checkpoint must be a file, and .* is a folder"):
+        small(tmp_path)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="folder permissions as on Unix")
 def test_missing_folder_is_a_warning(tmp_path):
     with pytest.warns(RuntimeWarning, match="checkpoint could not be written"):
