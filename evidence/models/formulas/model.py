@@ -724,6 +724,8 @@ def _frame(
     for name in used:
         if frame[name].dtype.name == "category":
             frame[name] = frame[name].cat.remove_unused_categories()
+        elif name in columns(_outside_categories([p.common for p in every], name), known):
+            _check_numbers(frame[name])
     if not len(frame):
         raise InputError("data: no row without missing values is left")
     weights = {p.extras.get("weights") for p in every}
@@ -743,6 +745,24 @@ def _frame(
         if not len(frame):
             raise InputError("weights are zero in every row")
     return frame, used, notes
+
+
+def _outside_categories(texts: Iterable[str], name: str) -> str:
+    """Where C() does not say that a column holds categories."""
+    return " ".join(texts).replace(f"C({name}", "").replace(f"C(`{name}`", "")
+
+
+def _check_numbers(column: pd.Series, few: int = 10) -> None:
+    """A covariate with a value that is no number would be categories; of a ``few`` it may be."""
+    if column.dtype.kind not in "OU" or column.nunique() <= few:
+        return
+    text = column[pd.to_numeric(column, errors="coerce").isna()]
+    if 0 < len(text) < 0.5 * len(column):
+        raise InputError(
+            f"data: {len(column) - len(text)} of {len(column)} values of {column.name!r} are "
+            f"numbers, but {shown(text.iloc[0])} is not: correct it, or leave it empty where it "
+            f"is missing; categories are C({column.name})"
+        )
 
 
 def _extra(

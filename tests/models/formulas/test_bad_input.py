@@ -18,6 +18,21 @@ ROWS = {"x": np.where(np.arange(N) < 2, np.nan, DATA.x)}
 WRONG_X = np.where(np.arange(N) < 3, np.inf, DATA.x)
 
 
+MIXED = pd.DataFrame({"x": [*map(str, DATA.x[1:]), "1,5"], "y": DATA.y})
+
+
+def test_a_covariate_with_one_value_that_is_no_number():
+    """It would be categories, one for every row: log Z was 59 nats lower, in silence."""
+    words = rf"data: {N - 1} of {N} values of 'x' are numbers, but '1,5' is not.*C\(x\)"
+    for formula in ("y ~ x", "y ~ x + (1 | x)"):
+        with pytest.raises(ev.InputError, match=words):
+            ev.from_formula(formula, MIXED)
+    for formula in ("y ~ (1 | x)", "y ~ C(x)"):
+        ev.from_formula(formula, MIXED)
+    doses = pd.DataFrame({"x": ["1", "2", "none"] * 10, "y": np.arange(30.0)})
+    assert ev.from_formula("y ~ x", doses).n == 3
+
+
 @pytest.mark.parametrize(
     ("formula", "words"),
     [
