@@ -4,7 +4,7 @@ Nothing here knows the public functions: they live in :mod:`evidence.verbs` and 
 
 ====================  =================================================================
 :mod:`.at_theta`      EP and an unbiased estimate of the evidence at one θ
-:mod:`.direct`        where that is a formula, or latent values are few: a density over θ;
+:mod:`.direct`        where that is a formula, or EP's, or latent values are few: a density over θ;
                       :mod:`.grouped` has the formula, of Gaussian models of groups, and
                       :mod:`.effects` integrates those of groups that EP has no answer for
 :mod:`.search`        where EP's evidence is largest; :mod:`.findings` tells what was found
