@@ -73,7 +73,7 @@ _FEW = 4  # dimensions up to which a density takes a second
 
 def density_over(
     model: Any, priors: Priors, many: int = 8, *, few_of_several: int = 12, terms: float = 500.0,
-    by_ep: tuple[int, int] = (64, 4),
+    by_ep: tuple[int, int] = (64, 256),
 ) -> DensityModel | ClosedForm | None:  # fmt: skip
     """The density over θ, or over latent values and θ, in natural values: the last coordinates are
     the hyperparameters. The closed form alone where a look takes long; None where there is none,
@@ -81,9 +81,11 @@ def density_over(
     two clusters of 10 data to 400 by 2¹⁵ looks, where half a million took 3 to 100 s.
 
     ``few_of_several``: dimensions up to which a density takes a second where posteriors at given θ
-    have several modes; ``terms``: data whose likelihood takes as long; ``by_ep``: data up to which
-    some 4,000 fits of EP take half a minute, and hyperparameters from which on a few hundred do
-    not tell where its evidence has its modes (a period among four of them took five minutes).
+    have several modes; ``terms``: data whose likelihood takes as long; ``by_ep``: data under four
+    hyperparameters, and under a period and four others, up to which some 4,000 fits of EP are
+    better than a few hundred, which do not tell where its modes are. (Of 4 counts a period among
+    four took five minutes, of 100 among five over seven, and 18 s by EP; among four of 200, or of
+    150 labels under six without a period, EP takes three and four times as long as a surrogate.)
     """
     if isinstance(priors, Ratios):
         return standardised_density(model, priors)
@@ -92,7 +94,9 @@ def density_over(
         return _closed_form(model, priors, prior, parts)
     if parts is None or prior is None:
         dense = getattr(model, "structure", "") == "dense" and model.likelihood.log_concave
-        if prior is None or not dense or model.y.size > by_ep[0] or len(priors) < by_ep[1]:
+        period = len(priors) > _FEW and any("periodicity" in name for name in priors.names)
+        few = 0 if len(priors) < _FEW else by_ep[period]
+        if prior is None or not dense or model.y.size > few:
             return None
         density = DensityModel(EPEvidence(model, priors), prior=prior, names=priors.names)
         density.frugal = density.smooth = True

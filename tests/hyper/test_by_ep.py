@@ -49,6 +49,9 @@ def test_few_data_under_many_hyperparameters_are_a_density_by_ep():
     assert density_over(model, chosen_priors(model, three, ["k2__periodicity"])) is None
     many = ev.GPModel(np.arange(65.0)[:, None], np.ones(65), KERNEL, likelihood="logit")
     assert density_over(many, chosen_priors(many, PRIORS, ())) is None
+    more = ev.GPModel(many.X, many.y, f"2.0 * RBF(9.0) + {KERNEL}", likelihood="logit")
+    every = dict.fromkeys(more.hyperparameters.names, stats.lognorm(0.7))
+    assert density_over(more, chosen_priors(more, every, ())) is not None
     robust = ev.GPModel(X, Y, KERNEL, likelihood="student_t")
     assert (
         density_over(
