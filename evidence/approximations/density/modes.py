@@ -58,9 +58,8 @@ def wide(model: DensityModel, points: Array, times: float = 4.0) -> Array:
 def costly(model: DensityModel) -> bool:
     """Whether a search begins climbs where it has been, not before: one takes hundreds of calls,
     or peaks are seen from afar, and most of 32 climbs from draws of the prior were in vain."""
-    if model.smooth:
-        return True
-    return not model.has_gradient and not model.vectorized and model.prior is not None
+    alone = not (model.has_gradient or model.vectorized or model.prior is None)
+    return model.smooth or alone
 
 
 def climb(model: DensityModel, start: Array, known: Sequence[Mode]) -> Mode | None:

@@ -124,6 +124,8 @@ class Search:
         if late or not (self.modes or self.unlooked):
             self._climb()
             self._climb_from_afar()
+            if self.missing > -np.inf and not self.cloud.of_p and self._wide():
+                self._halve()
         if self._begin():
             self._rounds()
 
@@ -217,16 +219,19 @@ class Search:
         own = usable_modes(self.modes or ())
         return [mode for mode in own if mode.logz > own[0].logz - self.policy.counts]
 
-    def _halve(self, sought: int = 2**14, wider: float = 1.2) -> None:
-        """``sought``: evaluations where nobody asked for any, and no climb found a mode. Levels
-        are of log p where a mode has ``wider`` times the prior's variance, or more."""
+    def _wide(self, wider: float = 1.2) -> bool:
+        """Whether a mode has ``wider`` times the prior's variance: levels are of log p then."""
+        own = self.counting()
+        covs = at_modes(self.model, np.ones(len(own)), own, self.policy).covs if own else np.eye(1)
+        return bool(np.linalg.eigvalsh(covs).max() > wider)
+
+    def _halve(self, sought: int = 2**14) -> None:
+        """``sought``: evaluations where nobody asked for any, and no climb found a mode."""
         policy, most = self.policy, float(self.policy.budget(self.model))
         if not most and self.counting():
             self.missing = -np.inf  # nobody looked, nor said so
             return
-        if own := self.counting():
-            covs = at_modes(self.model, np.ones(len(own)), own, policy).covs
-            self.cloud.of_p |= bool(np.linalg.eigvalsh(covs).max() > wider)
+        self.cloud.of_p |= self._wide()
         most = min(most or sought, self.allowed.left * policy.part)
         with phase("scout"):
             self.missing = halve(self.cloud, self.rng, policy, max(most, 1.0), self.halved)
@@ -370,9 +375,8 @@ class Search:
 
     def _move(self) -> None:
         """The Gaussians to where the posterior is, or what leads there if few draws show it."""
-        cloud = self.cloud
+        cloud, enough = self.cloud, 4.0 * self.model.n + 50.0
         z, log_w, log_l = cloud.z[cloud.kept], cloud.log_w, cloud.log_l[cloud.kept]
-        enough = 4.0 * self.model.n + 50.0
         if log_w.size < enough:
             return
         beta, tilted = temper(log_l, enough, log_w)
