@@ -144,7 +144,9 @@ def integrated_evidence(
     same = priors is None and model.priors is not None and len(prior) == len(model.priors)
     call.until_target(FINE if isinstance(prior, Ratios) else DEFAULT_TARGET_SE)
     with blas_for(model.n):  # of small matrices its threads wait for each other, and are busy
-        density = density_over(model, prior)
+        given = (call.n_particles, call.n_islands, n_draws) != (None, None, None)  # of islands
+        words: dict[str, Any] = {"by_ep": (0, 0)} if given else {}
+        density = density_over(model, prior, **words)
         if isinstance(density, DensityModel):
             result = _directly(call, model, prior, density, effort)
             result.source = model if same else None

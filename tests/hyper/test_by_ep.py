@@ -61,6 +61,26 @@ def test_few_data_under_many_hyperparameters_are_a_density_by_ep():
     )
 
 
+@pytest.mark.parametrize("word", ["n_particles", "n_islands", "n_draws"])
+def test_numbers_are_for_islands_over_hyperparameters(word, monkeypatch):
+    """Annealing of EP's evidence by so many particles took minutes."""
+    asked = {}
+
+    def density(model, priors, **words):
+        asked.update(words)
+        raise Stopped
+
+    monkeypatch.setattr("evidence.verbs.integrate.density_over", density)
+    model = ev.GPModel(X, Y, KERNEL, likelihood="logit")
+    with pytest.raises(Stopped):
+        ev.integrated_evidence(model, PRIORS, progressbar=False, **{word: 2})
+    assert asked == {"by_ep": (0, 0)}
+    asked.clear()
+    with pytest.raises(Stopped):
+        ev.integrated_evidence(model, PRIORS, progressbar=False)
+    assert asked == {}
+
+
 def test_gaps_are_unbiased():
     """E exp(gap) = Z / Z_EP, 4 sd."""
     model = ev.GPModel(X, Y, KERNEL, likelihood="logit")
