@@ -73,7 +73,7 @@ _FEW = 4  # dimensions up to which a density takes a second
 
 def density_over(
     model: Any, priors: Priors, many: int = 8, *, few_of_several: int = 12, terms: float = 500.0,
-    by_ep: tuple[int, int] = (64, 256),
+    by_ep: tuple[int, int] = (64, 256), several: int = 4,
 ) -> DensityModel | ClosedForm | None:  # fmt: skip
     """The density over θ, or over latent values and θ, in natural values: the last coordinates are
     the hyperparameters. The closed form alone where a look takes long; None where there is none,
@@ -81,11 +81,12 @@ def density_over(
     two clusters of 10 data to 400 by 2¹⁵ looks, where half a million took 3 to 100 s.
 
     ``few_of_several``: dimensions up to which a density takes a second where posteriors at given θ
-    have several modes; ``terms``: data whose likelihood takes as long; ``by_ep``: data under four
-    hyperparameters, and under a period and four others, up to which some 4,000 fits of EP are
-    better than a few hundred, which do not tell where its modes are. (Of 4 counts a period among
-    four took five minutes, of 100 among five over seven, and 18 s by EP; among four of 200, or of
-    150 labels under six without a period, EP takes three and four times as long as a surrogate.)
+    have several modes; ``terms``: data whose likelihood takes as long; ``by_ep``: data under
+    ``several`` hyperparameters, and under a period and as many others, up to which some 4,000 fits
+    of EP are better than a few hundred, which do not tell where its modes are. (Of 4 counts a
+    period among four took five minutes, of 100 among five over seven, and 18 s by EP; among four
+    of 200, or of 150 labels under six without a period, EP takes three and four times as long as
+    a surrogate.)
     """
     if isinstance(priors, Ratios):
         return standardised_density(model, priors)
@@ -94,8 +95,8 @@ def density_over(
         return _closed_form(model, priors, prior, parts)
     if parts is None or prior is None:
         dense = getattr(model, "structure", "") == "dense" and model.likelihood.log_concave
-        period = len(priors) > _FEW and any("periodicity" in name for name in priors.names)
-        few = 0 if len(priors) < _FEW else by_ep[period]
+        period = len(priors) > several and any("periodicity" in name for name in priors.names)
+        few = 0 if len(priors) < several else by_ep[period]
         if prior is None or not dense or model.y.size > few:
             return None
         density = DensityModel(EPEvidence(model, priors), prior=prior, names=priors.names)
@@ -257,8 +258,8 @@ class EPEvidence:
 
     def gaps(self, rows: Array, rng: Generator, size: int = 64) -> Array:
         """log of unbiased estimates over EP's, each by ``size`` guided draws."""
-        fits = map(self._fit, rows)
-        return np.array([guided_estimate(fit, size, rng, 0.1).log_z - fit.logz for fit in fits])
+        every = map(self._fit, rows)
+        return np.array([guided_estimate(q, size, rng, 0.1).log_z - q.logz for q in every])
 
 
 def _covariance_of_parts(parts: Parts, A: Array, theta: Array) -> Array:

@@ -302,10 +302,10 @@ def _corrected(
     except (Stopped, NoEvidence):
         text = "log Z is EP's, integrated over hyperparameters: no estimate said how far it is off"
         more, se, doubt = 0.0, math.nan, (Message("approximation-only", text),)
-    note = f"EP's evidence, integrated, times e^{more:.4f}: the mean of {len(rows)} estimates"
+    times = "" if math.isnan(se) else f", times e^{more:.4f}: the mean of {len(rows)} estimates"
     return replace(
         found, logz=found.logz + more, logz_se=math.hypot(found.logz_se, se),
-        islands=found.islands + more, notes=(*found.notes, note),
+        islands=found.islands + more, notes=(*found.notes, f"EP's evidence, integrated{times}"),
         warnings=(*doubt, *found.warnings),
     )  # fmt: skip
 
