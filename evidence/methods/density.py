@@ -187,6 +187,7 @@ class DensityReferee(Referee):
         its = self.searched
         if its is not None and its.hidden > 0.0 and self.reference.name != "prior":
             hide(its.hidden, outcome)
+        self._resolve(outcome)
         super().settle(outcome)
 
     def _passed(self, outcome: Outcome, some: int = 64, part: float = 0.1) -> bool:
@@ -195,8 +196,17 @@ class DensityReferee(Referee):
         its, draws, late = self.searched, outcome.samples, self.problem.clock.stop()
         if late or its is None or draws is None or self.reference.name != "prior":
             return False
-        log_l = its.model.log_likelihood(its.model.unconstrain(draws[:some]))
-        return bool(np.mean(log_l > its.cloud.level) > part)
+        return bool(np.mean(its.model.log_likelihood_at(draws[:some]) > its.cloud.level) > part)
+
+    def _resolve(self, outcome: Outcome, least: float = 0.01) -> None:
+        """A warning where so much of the posterior is at the end of a unit cube."""
+        if (its := self.searched) is None or not its.cloud.kept.size:
+            return
+        z, _, log_w = its.posterior()
+        if (share := float(np.exp(log_w) @ its.model.unresolved(z))) > least:
+            text = f"{100 * share:.0f} % of the posterior is where prior_transform gets u within "
+            text += "1e-15 of 1, where doubles end: log Z is of a prior cut there; give "
+            outcome.warn("cube-ends", text + "distributions as prior=")
 
     def best(self) -> tuple[str, float, float] | None:
         """A look that was finished, or draws of the prior, rather than Laplace's number."""
@@ -205,7 +215,8 @@ class DensityReferee(Referee):
             return "a look from the prior", found.logz, found.se
         if its is not None and math.isfinite((rough := its.cloud.estimate()).logz):
             se = math.hypot(its.policy.rough, rough.se) if rough.se < math.inf else math.nan
-            if laplace is None or not math.isnan(se):
+            # draws exceed Z by e^a once in e^a times: a number below theirs is none
+            if laplace is None or not math.isnan(se) or rough.logz > laplace[1]:
                 return f"{rough.n} draws, weighted", rough.logz, se
         return laplace
 

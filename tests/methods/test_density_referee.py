@@ -95,9 +95,14 @@ def test_what_a_mixture_leaves_out_is_lost():
 
 
 @pytest.mark.parametrize(("level", "codes"), [(-1.0, []), (0.5, ["search-unfinished"])])
-def test_annealing_that_went_further_than_a_look_answers_it(level, codes):
+@pytest.mark.parametrize(
+    "prior",
+    [{"prior": [(-4.0, 4.0)] * 2}, {"prior_transform": lambda u: 8.0 * u - 4.0}],
+    ids=["box", "map"],
+)
+def test_annealing_that_went_further_than_a_look_answers_it(level, codes, prior):
     """Halving ended at a level; draws of the posterior lie above it, or they do not."""
-    model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, prior=[(-4.0, 4.0)] * 2)
+    model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, **prior)
     problem = SimpleNamespace(model=model, target_se=None, clock=Clock())
     referee = DensityReferee(problem, None, "normal")
     referee.searched = Search(model, np.random.default_rng(0))
@@ -252,8 +257,10 @@ def test_draws_without_an_error_bar_are_better_than_nothing(monkeypatch):
     name, logz, se = referee.best()
     assert (name, np.isnan(se)) == ("4096 draws, weighted", True)
     assert logz == pytest.approx(np.log(np.mean(np.exp(log_l))))
-    referee.fits["laplace"] = SimpleNamespace(logz=0.0, converged=True)
+    referee.fits["laplace"] = SimpleNamespace(logz=logz + 1.0, converged=True)
     assert referee.best()[0] == "laplace"
+    referee.fits["laplace"] = SimpleNamespace(logz=logz - 1.0, converged=True)
+    assert referee.best()[0] == "4096 draws, weighted"  # by Markov's inequality
 
 
 def test_where_climbs_have_no_time_a_look_finds_modes(monkeypatch):

@@ -84,7 +84,7 @@ class Policy:
     have no variance, and 65,536 told log Z to 0.01."""
     sound: float = 0.7
     """Their Pareto shape, with which a mean of so many is known."""
-    walked: Walked = (48, (0.04, 0.04), ((2.0, 40), (10.0, 120)))
+    walked: Walked = (48, (0.04, 0.04), ((2.0, 40), (10.0, 120), (50.0, 400)))
     """Walks from weighted draws; the part of them that may end out of reach, and that may if walks
     before were no worse off; accepted steps, and steps at most: more unless weights are even."""
     walked_in_batches: Walked = (512, (0.015, 0.04), ((2.0, 40), (50.0, 400), (250.0, 1600)))

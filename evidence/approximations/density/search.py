@@ -574,6 +574,7 @@ class Search:
         policy, log_z, log_f = self.policy, self.verdict.logz, self.cloud.log_p
         (walkers, outside, stages), (slow, shortest) = policy.walks(self.model), policy.moving
         before, last = better * (self.lost or np.inf), last or self.hurried()
+        longer = self.lost if self.hurried() else 0.0  # what walks saw that had more time
         reach = min(max(self.verdict.top, log_z), log_z + np.log(policy.heavy[0]))
         times = max(policy.heavy[1] * self.cloud.own[-1].size, 1.0)
         z, log_p, log_w = self.posterior()
@@ -593,9 +594,10 @@ class Search:
                 log_q, parts = self._log_q(at[0]), (reach, reach + np.log(times))
                 out, rest = (own @ unexplained(log_q, at[1], part) for part in parts)
                 lost.append(float(min(out, times * rest)))
-            self.lost = float(np.mean(lost[len(lost) // 2 :]))
+            now = float(np.mean(lost[len(lost) // 2 :]))
+            self.lost = max(now, longer)
             went = moved / (steps := _STEPS * len(lost))
-            if not (self.lost < outside[last or self.lost > before] and went > slow):
+            if not (now < outside[last or now > before] and went > slow):
                 break
         else:
             return True
@@ -604,11 +606,14 @@ class Search:
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         return False
 
-    def _doubtful(self, stage: int, cost: int) -> bool:
-        """Whether walks that stayed are to go on, at the cost of so many evaluations."""
+    def _doubtful(self, stage: int, cost: int, worth: float = 0.05) -> bool:
+        """Whether walks that stayed are to go on, at the cost of so many evaluations: of one
+        point at a time, where that is the part ``worth`` of those that were made."""
         if stage == 1 and not self.hurried():  # of one point they cost more than they tell
             return self._parting or self.verdict.share <= self.policy.very_even
         scarce = self.hurried() or cost > self.allowed.left * self.policy.part
+        if not self.model.vectorized:
+            scarce |= cost > worth * sum(self.allowed.counts.values())
         return self.lost > self.policy.unexplained and not scarce
 
     def blended(self, warnings: tuple[Message, ...] = (), caution: float = 2.5) -> Blended:

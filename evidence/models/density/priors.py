@@ -18,7 +18,7 @@ from scipy.special import erf, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from ...execution.arguments import array, shown
 from ...messages import InputError
-from ...numerics.arrays import Array
+from ...numerics.arrays import Array, Flags, Indices
 from ..priors import Distribution, Frozen, OnAnother
 from .changes import Derivatives
 from .functions import in_shape
@@ -28,7 +28,9 @@ _ROOT_2 = float(np.sqrt(2.0))
 _STEP = 1e-3  # of numerical differences in units of a standard normal
 _FAR = 37.0  # standard deviations at which a normal tail ends
 _LAST = 1.0 - 2.0**-53  # the largest number below one
-_RETREATS = (8.0, 7.5, 7.0)  # where a map is asked that is infinite farther out, at u within 1e-12
+ENDS = 8.0  # at which 1 - u is no number, so that a map is asked nearer where it is infinite,
+_RETREATS = (ENDS, 7.5, 7.0)  # at u within 1e-12
+_Key = tuple[Any, ...]  # what coordinates that one call serves have the same
 _NEEDED = ("ppf", "isf", "cdf", "sf", "logpdf")
 
 
@@ -104,28 +106,35 @@ class Quantiles:
 
     def __init__(self, distributions: Sequence[Distribution]) -> None:
         self.distributions = tuple(distributions)
-        alike: dict[Any, list[int]] = {}
-        for i, distribution in enumerate(self.distributions):
-            alike.setdefault(_group(distribution), []).append(i)
-        #: one call serves all coordinates with the same distribution, all normal, all uniform ones
-        self._groups = [
-            (kind([self.distributions[i] for i in some]), np.array(some))
-            for (kind, *_), some in alike.items()
-        ]
+        #: one call serves all coordinates with the same distribution, all normal, all uniform
+        #: ones, and of few rows all of a family
+        self._many, self._few = self._grouped(_same), self._grouped(_group)
         self._last: tuple[Array, Derivatives] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_last": None}
 
+    def _grouped(self, key: Callable[[Distribution], _Key]) -> list[tuple[Any, Indices]]:
+        alike: dict[Any, list[int]] = {}
+        for i, distribution in enumerate(self.distributions):
+            alike.setdefault(key(distribution), []).append(i)
+        return [
+            (kind([self.distributions[i] for i in some]), np.array(some))
+            for (kind, *_), some in alike.items()
+        ]
+
+    def _groups(self, x: Array, few: int = 1000) -> list[tuple[Any, Indices]]:
+        return self._few if len(x) <= few else self._many
+
     def __call__(self, x: Array) -> Array:
         theta = np.empty_like(x)
-        for marginal, some in self._groups:
+        for marginal, some in self._groups(x):
             theta[:, some] = marginal.quantile(x[:, some])
         return theta
 
     def inverse(self, theta: Array) -> Array:
         x = np.empty_like(theta)
-        for marginal, some in self._groups:
+        for marginal, some in self._groups(theta):
             x[:, some] = marginal.score(theta[:, some])
         x[~np.isfinite(x)] = np.nan
         return x
@@ -134,7 +143,7 @@ class Quantiles:
         """g(x) and log f(g(x)), coordinate by coordinate."""
         theta = self(x)
         log_f = np.empty_like(theta)
-        for marginal, some in self._groups:
+        for marginal, some in self._groups(x):
             log_f[:, some] = marginal.log_density(theta[:, some])
         return theta, log_f
 
@@ -169,7 +178,7 @@ class _Normals:
     """Normal distributions, without SciPy's detours, which cost far more than the numbers."""
 
     def __init__(self, distributions: Sequence[Frozen]) -> None:
-        self.loc, self.scale = np.array([_loc_scale(d) for d in distributions]).T
+        self.loc, self.scale = np.array([_parameters(d) for d in distributions]).T
 
     def quantile(self, x: Array) -> Array:
         return self.loc + self.scale * x
@@ -237,30 +246,44 @@ class _Alike:
     """Coordinates with the same distribution, whatever it is."""
 
     def __init__(self, distributions: Sequence[Distribution]) -> None:
-        self.distribution = distributions[0]
+        self.distribution: Any = distributions[0]
+
+    def _ask(self, name: str, values: Array, some: Any = ...) -> Array:
+        """What it is in SciPy, of some of the values."""
+        return np.asarray(getattr(self.distribution, name)(values[some]))
 
     def quantile(self, x: Array) -> Array:
-        x = np.clip(x, -_FAR, _FAR)
-        upper = x > 0.0
-        tail = ndtr(np.where(upper, -x, x))
-        out = np.empty_like(x)
-        out[~upper] = self.distribution.ppf(tail[~upper])
-        out[upper] = self.distribution.isf(tail[upper])
-        for i, j in zip(*np.nonzero(~np.isfinite(out)), strict=True):  # 1 - u, or a search, failed
-            for limit in _RETREATS:
-                if not np.isfinite(out[i, j]):
-                    out[i, j] = self._one(float(np.clip(x[i, j], -limit, limit)))
+        out = self._tails(np.clip(x, -_FAR, _FAR), np.ones(x.shape, bool))
+        for limit in _RETREATS:  # 1 - u, or a search, failed
+            lost = ~np.isfinite(out)
+            if lost.any():
+                out[lost] = self._tails(np.clip(x, -limit, limit), lost)[lost]
         return out
 
-    def _one(self, x: float) -> float:
-        quantile = self.distribution.isf if x > 0.0 else self.distribution.ppf
-        return float(np.asarray(quantile(ndtr(-abs(x)))))
+    def _tails(self, x: Array, some: Flags) -> Array:
+        out, upper, tail = np.empty_like(x), x > 0.0, ndtr(-np.abs(x))
+        for name, these in (("ppf", some & ~upper), ("isf", some & upper)):
+            out[these] = self._ask(name, tail, these)
+        return out
 
     def score(self, theta: Array) -> Array:
-        return _from_tails(self.distribution.cdf(theta), self.distribution.sf(theta))
+        return _from_tails(self._ask("cdf", theta), self._ask("sf", theta))
 
     def log_density(self, theta: Array) -> Array:
-        return np.asarray(self.distribution.logpdf(theta))
+        return self._ask("logpdf", theta)
+
+
+class _Family(_Alike):
+    """Those of a family of SciPy's, each with parameters of its own: most of a call is spent
+    before it comes to the numbers."""
+
+    def __init__(self, distributions: Sequence[Frozen]) -> None:
+        self.distribution = distributions[0].dist
+        self.parameters = np.array([_parameters(d) for d in distributions]).T
+
+    def _ask(self, name: str, values: Array, some: Any = ...) -> Array:
+        own = [np.broadcast_to(part, values.shape)[some] for part in self.parameters]
+        return np.asarray(getattr(self.distribution, name)(values[some], *own))
 
 
 class _OfRows(_Alike):
@@ -314,22 +337,35 @@ def _of_rows(distribution: Distribution) -> _OfRows | _Normals:
     return made
 
 
-def _group(distribution: Distribution) -> tuple[Any, ...]:
+def _group(distribution: Distribution) -> _Key:
     """Those that one call serves have the same: its class, and what else tells them apart."""
+    from scipy import stats
+
+    same = _same(distribution)
+    if not is_frozen(distribution) or len(same) < 3 or _parameters(distribution) is None:
+        return same
+    family = distribution.dist.name
+    known = type(distribution.dist) is type(getattr(stats, family, None))
+    return (_Family, family) if known else same
+
+
+def _same(distribution: Distribution) -> _Key:
+    """The same, of the same distributions."""
     if not is_frozen(distribution) or isinstance(distribution, OnAnother):
         return _Alike, id(distribution)
     family = distribution.dist.name
-    if family in _FAST and _loc_scale(distribution) is not None:
+    if family in _FAST and _parameters(distribution) is not None:
         return (_FAST[family],)
     return _Alike, family, repr(distribution.args), repr(sorted(distribution.kwds.items()))
 
 
-def _loc_scale(distribution: Frozen) -> tuple[float, float] | None:
-    """As single numbers, where they are."""
+def _parameters(distribution: Frozen) -> tuple[float, ...] | None:
+    """Shapes, place and scale as single numbers, where they are."""
     if not hasattr(distribution.dist, "_parse_args"):
         return None
-    _, loc, scale = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
-    return (float(loc), float(scale)) if np.ndim(loc) == np.ndim(scale) == 0 else None
+    shapes, *rest = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
+    alone = all(np.ndim(part) == 0 for part in (*shapes, *rest))
+    return tuple(float(part) for part in (*shapes, *rest)) if alone else None
 
 
 class InverseOnly:

@@ -143,7 +143,8 @@ def test_fast_paths_are_scipy_s_own_numbers():
 def test_few_groups_serve_many_parameters():
     """Time is another matter: twenty different uniform distributions are one call."""
     some = [stats.uniform(k, 1.0 + k) for k in range(20)] + [stats.norm(k) for k in range(20)]
-    assert len(Quantiles(some)._groups) == 2
+    change = Quantiles(some)
+    assert [len(change._groups(np.zeros((n, 40)))) for n in (1, 2000)] == [2, 2]
 
 
 def test_quantiles_alone_make_a_distribution():
@@ -286,3 +287,31 @@ def test_a_distribution_of_ones_own_is_asked_column_by_column():
     theta = model.constrain(x)
     assert theta[:, 2] == pytest.approx(x[:, 0] - np.log(stats.norm.sf(x[:, 2])))
     assert model.unconstrain(theta) == pytest.approx(x, abs=1e-6)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1200])
+def test_a_family_is_asked_at_once(rows):
+    """One call serves distributions that differ in their parameters: the same as one by one."""
+    kinds = [stats.t(0.2 + i, loc=i, scale=1.0 + i) for i in range(3)]
+    kinds += [stats.gamma(2.0), stats.gamma(a=0.3, scale=4.0), stats.beta(2.0, 0.5)]
+    change = Quantiles(kinds)
+    assert len(change._groups(np.zeros((7, 6)))) == 3
+    x = 4.0 * np.random.default_rng(0).standard_normal((rows, 6))
+    x[0, :2] = [40.0, -40.0]
+    theta, slope = change.slopes(x)
+    for i, kind in enumerate(kinds):
+        alone = Quantiles([kind])
+        np.testing.assert_array_equal(theta[:, [i]], alone(x[:, [i]]))
+        np.testing.assert_array_equal(slope[:, [i]], alone.slopes(x[:, [i]])[1])
+        np.testing.assert_array_equal(change.inverse(theta)[:, [i]], alone.inverse(theta[:, [i]]))
+
+
+def test_a_family_of_ones_own_is_asked_by_itself():
+    """A class of the same name as one of SciPy's is another."""
+
+    class T(stats.rv_continuous):
+        def _pdf(self, x):
+            return 0.5 * np.exp(-np.abs(x))
+
+    kinds = [T(name="t")(loc=1.0), stats.t(3.0), stats.t(4.0)]
+    assert len(Quantiles(kinds)._groups(np.zeros((1, 3)))) == 2
