@@ -29,6 +29,7 @@ from ..execution.meter import Allowance, Meter
 from ..models.density.batches import SharedBatches
 from ..models.density.functions import evaluating
 from ..models.density.model import DensityModel
+from ..models.density.priors import Transform
 from ..paths.families import fit_reference, search_seed
 from .base import SURE, Outcome, Problem
 from .blended import over_blend
@@ -127,8 +128,8 @@ class DensityReferee(Referee):
         return over and math.isfinite(search.sight.se)
 
     def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Found:
-        words = (policy, allowed, self.problem.clock, self._reached)
-        found = look(self.problem.model, modes, search_seed(self.problem.seed), *words)
+        problem, seed = self.problem, search_seed(self.problem.seed)
+        found = look(problem.model, modes, seed, policy, allowed, problem.clock, self._reached)
         if self.searched is None or found.search is None or found.search.cloud.kept.size:
             self.searched = found.search  # else it had no time, and the one before knows more
         return found
@@ -155,9 +156,8 @@ class DensityReferee(Referee):
 
     def _affordable(self) -> float:
         """Draws that evaluations are left for and, where time has cut the search, seconds."""
-        cut = self.searched is not None and self.searched.cut
-        left = self.allowed.left
-        return min(left, self.problem.clock.affordable()) if cut else left
+        its, left = self.searched, self.allowed.left
+        return min(left, self.problem.clock.affordable()) if its and its.cut else left
 
     def run(self, problem: Problem, method: str, go: Callable[[Problem], Outcome]) -> Outcome:
         base = problem.reference
@@ -182,12 +182,13 @@ class DensityReferee(Referee):
         seen, staged = self.seen, outcome.settings.get("reference") == "staged"
         if seen is not None and (math.isfinite(seen.se) or not (staged or self._passed(outcome))):
             compare(seen, outcome)
-            if vouched(seen, outcome):
-                outcome.unsay("poor-reference")
         its = self.searched
         if its is not None and its.hidden > 0.0 and self.reference.name != "prior":
             hide(its.hidden, outcome)
-        self._resolve(outcome)
+        if its is not None and its.cloud.kept.size and isinstance(its.model.change, Transform):
+            z, _, log_w = its.posterior()
+            if told := its.model.change.ends(z, np.exp(log_w)):
+                outcome.warn("cube-ends", told)
         super().settle(outcome)
 
     def _passed(self, outcome: Outcome, some: int = 64, part: float = 0.1) -> bool:
@@ -197,16 +198,6 @@ class DensityReferee(Referee):
         if late or its is None or draws is None or self.reference.name != "prior":
             return False
         return bool(np.mean(its.model.log_likelihood_at(draws[:some]) > its.cloud.level) > part)
-
-    def _resolve(self, outcome: Outcome, least: float = 0.01) -> None:
-        """A warning where so much of the posterior is at the end of a unit cube."""
-        if (its := self.searched) is None or not its.cloud.kept.size:
-            return
-        z, _, log_w = its.posterior()
-        if (share := float(np.exp(log_w) @ its.model.unresolved(z))) > least:
-            text = f"{100 * share:.0f} % of the posterior is where prior_transform gets u within "
-            text += "1e-15 of 1, where doubles end: log Z is of a prior cut there; give "
-            outcome.warn("cube-ends", text + "distributions as prior=")
 
     def best(self) -> tuple[str, float, float] | None:
         """A look that was finished, or draws of the prior, rather than Laplace's number."""
@@ -230,13 +221,6 @@ def hide(share: float, outcome: Outcome) -> None:
     outcome.doubts.append(Doubt(more, least=True))
 
 
-def vouched(seen: Scouted, outcome: Outcome, telling: float = 0.3) -> bool:
-    """Whether a look that came to its end with an error so ``telling``, which shares nothing with
-    annealing but the density, sees the same log Z."""
-    apart, noise = abs(seen.logz - outcome.logz), np.hypot(seen.se, outcome.logz_se)
-    return bool(seen.se < telling and apart < SURE * noise)
-
-
 def seconds_each(model: DensityModel, rows: int = 64, soon: float = 0.03) -> float:
     """What an evaluation takes, at most so many ``rows`` at a time, and as many as are done
     ``soon``, in seconds: a prior of eleven SciPy distributions takes 7 ms of one row, and .1 of
@@ -251,13 +235,17 @@ def seconds_each(model: DensityModel, rows: int = 64, soon: float = 0.03) -> flo
     return float(min(times) if model.vectorized else np.median(times[1:] or times))
 
 
-def compare(seen: Scouted, outcome: Outcome) -> None:
+def compare(seen: Scouted, outcome: Outcome, telling: float = 0.3) -> None:
     """A warning, and an error bar as wide as the gap, where a look from the prior saw clearly
-    more, or came to its end before it could say that there is not more."""
+    more, or came to its end before it could say that there is not more. One that came to its end
+    with an error so ``telling`` vouches for the log Z that it saw: it shares nothing with
+    annealing but the density."""
     if np.isnan(outcome.logz):
         return
     se, gap = float(np.nan_to_num(outcome.logz_se)), seen.logz - outcome.logz
     enough, code, hint = SURE * np.hypot(seen.se, se), "scout-saw-more", ""
+    if seen.se < telling and abs(gap) < enough:
+        outcome.unsay("poor-reference")
     told = f"sees log Z = {seen.logz:.1f} ± {seen.se:.1f}: a part of the posterior may be missing"
     if not np.isfinite(seen.se):
         gap, enough = float(np.logaddexp(0.0, seen.missing - outcome.logz)), se

@@ -128,11 +128,6 @@ def _complaints(verdict: Verdict, seen: float, policy: Policy) -> tuple[Message,
     return (Message("poor-reference", text),)
 
 
-def judge(q: DensityReference, rng: np.random.Generator, n: int = TRIAL) -> Verdict:
-    """What n draws of q say."""
-    return judged(_weights(q, rng, n)[0])
-
-
 def _weights(q: DensityReference, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
     """Log weights of n draws, and the draws in coordinates with constant scales."""
     check_interrupt()
@@ -211,7 +206,7 @@ def _choose_tails(
     tried = []
     for h in policy.tails:
         candidate = replace(q, tails=h)
-        tried.append((candidate, judge(candidate, rng)))
+        tried.append((candidate, judged(_weights(candidate, rng, TRIAL)[0])))
         if h == 0.0 and tried[0][1].shape < 0.0 and tried[0][1].share > 0.5:
             return tried[0]
     return max(tried, key=lambda fit: fit[1].rank(-fit[1].shape))

@@ -159,9 +159,8 @@ def _one(
 ) -> DensityReference | None:
     """One Gaussian, unless there are several modes and a prior that has them all."""
     several = sum(mode.logz > modes[0].logz - policy.counts for mode in modes) > 1
-    if several and model.prior is not None:
-        return None
-    return fit_one(model, modes, several, scales, policy)
+    covered = several and model.prior is not None
+    return None if covered else fit_one(model, modes, several, scales, policy)
 
 
 def _settled(

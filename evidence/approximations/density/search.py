@@ -611,10 +611,9 @@ class Search:
         point at a time, where that is the part ``worth`` of those that were made."""
         if stage == 1 and not self.hurried():  # of one point they cost more than they tell
             return self._parting or self.verdict.share <= self.policy.very_even
-        scarce = self.hurried() or cost > self.allowed.left * self.policy.part
-        if not self.model.vectorized:
-            scarce |= cost > worth * sum(self.allowed.counts.values())
-        return self.lost > self.policy.unexplained and not scarce
+        most, spent = self.allowed.left * self.policy.part, sum(self.allowed.counts.values())
+        scarce = cost > (most if self.model.vectorized else min(most, worth * spent))
+        return self.lost > self.policy.unexplained and not (scarce or self.hurried())
 
     def blended(self, warnings: tuple[Message, ...] = (), caution: float = 2.5) -> Blended:
         """What draws come from, as a reference; what is out of its reach counts ``caution`` times,

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...execution.arguments import array, check_count, check_flag, check_function, check_memory
 from ...execution.arguments import names as check_names
 from ...messages import InputError
-from ...numerics.arrays import Array, Flags
+from ...numerics.arrays import Array
 from ..identity import rounded
 from ..notebooks import InNotebooks
 from . import changes
@@ -21,7 +21,6 @@ from .changes import Bounded
 from .functions import Call, Functions, MissingDerivative, batched, value_and_gradient
 from .metrics import Fisher, Hessian, SoftAbs, check_metric
 from .priors import (
-    ENDS,
     Dependent,
     GaussianPrior,
     Quantiles,
@@ -322,10 +321,6 @@ class DensityModel(InNotebooks):
         if isinstance(self.change, Transform):
             return _no_nan(self.calls["logdensity"](theta[:, : self.n]))
         return self.log_likelihood(self.unconstrain(theta))
-
-    def unresolved(self, x: Array) -> Flags:
-        """Rows that are too near to an upper end of the unit cube for a map of it."""
-        return np.asarray((x > ENDS).any(axis=1) & (type(self.change) is Transform))
 
     def log_prob_and_gradient(self, x: Array) -> tuple[Array, Array]:
         """log density (M,) and its gradient (M, d)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from types import EllipsisType
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -28,8 +29,7 @@ _ROOT_2 = float(np.sqrt(2.0))
 _STEP = 1e-3  # of numerical differences in units of a standard normal
 _FAR = 37.0  # standard deviations at which a normal tail ends
 _LAST = 1.0 - 2.0**-53  # the largest number below one
-ENDS = 8.0  # at which 1 - u is no number, so that a map is asked nearer where it is infinite,
-_RETREATS = (ENDS, 7.5, 7.0)  # at u within 1e-12
+_RETREATS = (8.0, 7.5, 7.0)  # where a map is asked that is infinite farther out, at u within 1e-12
 _Key = tuple[Any, ...]  # what coordinates that one call serves have the same
 _NEEDED = ("ppf", "isf", "cdf", "sf", "logpdf")
 
@@ -246,9 +246,9 @@ class _Alike:
     """Coordinates with the same distribution, whatever it is."""
 
     def __init__(self, distributions: Sequence[Distribution]) -> None:
-        self.distribution: Any = distributions[0]
+        self.distribution = distributions[0]
 
-    def _ask(self, name: str, values: Array, some: Any = ...) -> Array:
+    def _ask(self, name: str, values: Array, some: Flags | EllipsisType = ...) -> Array:
         """What it is in SciPy, of some of the values."""
         return np.asarray(getattr(self.distribution, name)(values[some]))
 
@@ -281,7 +281,7 @@ class _Family(_Alike):
         self.distribution = distributions[0].dist
         self.parameters = np.array([_parameters(d) for d in distributions]).T
 
-    def _ask(self, name: str, values: Array, some: Any = ...) -> Array:
+    def _ask(self, name: str, values: Array, some: Flags | EllipsisType = ...) -> Array:
         own = [np.broadcast_to(part, values.shape)[some] for part in self.parameters]
         return np.asarray(getattr(self.distribution, name)(values[some], *own))
 
@@ -515,6 +515,15 @@ class Transform:
         raise InputError(
             "prior_transform leads from the unit cube to parameters and not back; give "
             "distributions as prior= where coordinates of parameters are needed"
+        )
+
+    def ends(self, x: Array, w: Array, *, least: float = 0.01) -> str:
+        """What is to be told where so much of weights w is at rows x that a map cannot tell."""
+        if type(self) is not Transform or (part := w @ (x > _RETREATS[0]).any(axis=1)) < least:
+            return ""
+        return (
+            f"{100.0 * part:.0f} % of the posterior is where prior_transform gets u within 1e-15 "
+            "of 1, where doubles end: log Z is of a prior cut there; give distributions as prior="
         )
 
     def pull(self, x: Array, slope: Array, *, slope_step: float = 1e-5) -> Array:
