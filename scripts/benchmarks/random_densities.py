@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--target-se", type=float)
     parser.add_argument("--effort", help="passed on to log_evidence")
-    parser.add_argument("--seed", type=int, default=0, help="of every call")
+    parser.add_argument("--seed", type=int, default=0, help="of case 0; of case n it is n more")
     parser.add_argument("--referee", action="store_true", help="minutes a case")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
@@ -91,19 +91,20 @@ def _send(connection: Any, number: int, options: Namespace) -> None:
             "name": case.name, "family": case.family, "dim": case.dim, "dressing": case.dressing,
             "truth": case.truth, "truth_se": case.truth_se, "failure": "",
         }  # fmt: skip
-        row |= measured(case, options)
+        row |= measured(case, options, number)
     except Exception as error:
         row["failure"] = f"{type(error).__name__}: {error}"
     connection.send(row)
 
 
-def measured(case: Case, options: Namespace) -> dict[str, Any]:
-    """What one call says of a case, and the referee."""
+def measured(case: Case, options: Namespace, number: int = 0) -> dict[str, Any]:
+    """What one call says of a case, and the referee. Each case has a seed of its own: with one
+    for all, the same normal draws made errors of many Gaussian posteriors alike."""
     words = {"effort": options.effort} if options.effort else {}
     started = time.perf_counter()
     result = ev.log_evidence(
         case.model, target_se=options.target_se, max_seconds=options.seconds,
-        random_seed=options.seed, progressbar=False, **words,
+        random_seed=options.seed + number, progressbar=False, **words,
     )  # fmt: skip
     seconds, error = time.perf_counter() - started, result.logz - case.truth
     row = {
