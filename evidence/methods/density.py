@@ -205,10 +205,11 @@ class DensityReferee(Referee):
         if found is not None and math.isfinite(found.se):
             return "a look from the prior", found.logz, found.se
         if its is not None and math.isfinite((rough := its.cloud.estimate()).logz):
-            se = math.hypot(its.policy.rough, rough.se) if rough.se < math.inf else math.nan
+            se = math.hypot(its.policy.rough, rough.se, math.log1p(-its.hidden))
             # draws exceed Z by e^a once in e^a times: a number below theirs is none
-            if laplace is None or not math.isnan(se) or rough.logz > laplace[1]:
-                return f"{rough.n} draws, weighted", rough.logz, se
+            if laplace is None or se < math.inf or rough.logz > laplace[1]:
+                name = f"{rough.n} draws, weighted"
+                return name, rough.logz, se if se < math.inf else math.nan
         return laplace
 
 

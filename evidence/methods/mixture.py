@@ -54,9 +54,9 @@ def over_components(
             mixture.without_last() if mixture.components[-1].name == "prior" else mixture,
             None,
         )
-    drawn = _drawn(problem, mixture, scouted)
-    unseen = scouted is drawn is None and is_stepped(problem.model)
-    if unseen and mixture.components[-1].name == "prior":
+    stepped = is_stepped(problem.model) and mixture.components[-1].name == "prior"
+    drawn = _drawn(problem, mixture, scouted, stepped)
+    if stepped and scouted is drawn is None:
         scouted = problem.in_time(scout, mixture, rng, problem.clock.stop)
     outside = max((view.logz for view in (scouted, drawn) if view is not None), default=math.inf)
     if len(mixture.components) == 2 and outside - mixture.logz < math.log(little):
@@ -113,12 +113,11 @@ def _alone(problem: Problem, component: object, c: int) -> Problem:
 
 
 def _drawn(
-    problem: Problem, mixture: Mixture, scouted: Scouted | None, never: float = -30.0,
-    check: int = 2048,
+    problem: Problem, mixture: Mixture, scouted: Scouted | None, stepped: bool,
+    never: float = -30.0, check: int = 2048,
 ) -> Outcome | None:  # fmt: skip
     """The prior's share by guided draws, unless a trial of ``check`` says that climbs hide
     nothing, or a climb sees a log share below ``never``: 12 nats too low, it is low enough."""
-    stepped = is_stepped(problem.model) and mixture.components[-1].name == "prior"
     told = -math.inf  # by the scout, relative to all
     if scouted is not None and isinstance(problem.model, GPModel):
         told = scouted.logz - mixture.logz

@@ -264,6 +264,10 @@ def test_draws_without_an_error_bar_are_better_than_nothing(monkeypatch):
     assert referee.best()[0] == "laplace"
     referee.fits["laplace"] = SimpleNamespace(logz=logz - 1.0, converged=True)
     assert referee.best()[0] == "4096 draws, weighted"  # by Markov's inequality
+    referee.searched.cloud.log_l = 0.1 * log_l
+    assert referee.best()[2] == pytest.approx(0.1, abs=1e-3)
+    referee.searched.uphill = (18, 18)  # climbs go on to find modes
+    assert referee.best()[2] > 2.0
 
 
 def test_where_climbs_have_no_time_a_look_finds_modes(monkeypatch):

@@ -27,6 +27,7 @@ from ...execution.meter import Allowance, Meter, phase
 from ...messages import InputError, Message
 from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
+from ...models.density.symmetry import Chart
 from ...numerics.arrays import Array, Flags, Indices
 from ...statistics.resampling import systematic
 from .blend import Blend, Blended, at_modes, learnt, placed, unexplained, whitened
@@ -574,7 +575,6 @@ class Search:
         policy, log_z, log_f = self.policy, self.verdict.logz, self.cloud.log_p
         (walkers, outside, stages), (slow, shortest) = policy.walks(self.model), policy.moving
         before, last = better * (self.lost or np.inf), last or self.hurried()
-        longer = self.lost if self.hurried() else 0.0  # what walks saw that had more time
         reach = min(max(self.verdict.top, log_z), log_z + np.log(policy.heavy[0]))
         times = max(policy.heavy[1] * self.cloud.own[-1].size, 1.0)
         z, log_p, log_w = self.posterior()
@@ -595,7 +595,7 @@ class Search:
                 out, rest = (own @ unexplained(log_q, at[1], part) for part in parts)
                 lost.append(float(min(out, times * rest)))
             now = float(np.mean(lost[len(lost) // 2 :]))
-            self.lost = max(now, longer)
+            self.lost = max(now, self.lost if self.hurried() else 0.0)  # longer ones saw more
             went = moved / (steps := _STEPS * len(lost))
             if not (now < outside[last or now > before] and went > slow):
                 break
@@ -606,14 +606,15 @@ class Search:
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         return False
 
-    def _doubtful(self, stage: int, cost: int, worth: float = 0.05) -> bool:
-        """Whether walks that stayed are to go on, at the cost of so many evaluations: of one
-        point at a time, where that is the part ``worth`` of those that were made."""
+    def _doubtful(self, stage: int, cost: int, worth: float = 0.2) -> bool:
+        """Whether walks that stayed are to go on, at the cost of so many evaluations: few walks,
+        of one point at a time, where that is the part ``worth`` of all that were made."""
         if stage == 1 and not self.hurried():  # of one point they cost more than they tell
             return self._parting or self.verdict.share <= self.policy.very_even
-        most, spent = self.allowed.left * self.policy.part, sum(self.allowed.counts.values())
-        scarce = cost > (most if self.model.vectorized else min(most, worth * spent))
-        return self.lost > self.policy.unexplained and not (scarce or self.hurried())
+        if self.hurried() or cost > self.allowed.left * self.policy.part:
+            return False
+        small = cost < worth * sum(self.allowed.counts.values())
+        return self.lost > self.policy.unexplained if self.model.vectorized else small
 
     def blended(self, warnings: tuple[Message, ...] = (), caution: float = 2.5) -> Blended:
         """What draws come from, as a reference; what is out of its reach counts ``caution`` times,
@@ -637,16 +638,15 @@ class Search:
             warnings = (*warnings, Message("modes-missed", text))
         sure = self.confirmed and not blind
         lost = max(caution * self.lost, 0.0 if sure else self.policy.rough)
-        modes = self._parts() if len(self.counting()) > 1 else np.zeros((0, self.model.n))
+        modes = self._parts(self.blend.chart)
         its = Blended(self.model, self.blend, self.verdict, self.verdict.logz, lost, warnings)
         return replace(its, modes=modes, converged=self.confirmed)
 
-    def _parts(self) -> Array:
+    def _parts(self, chart: Chart) -> Array:
         """Modes that count, whitened; of those that an angle's cut has parted one."""
-        assert self.blend is not None
-        at = whitened(self.model, np.array([mode.x for mode in self.counting()]))
-        chart, kept = self.blend.chart, [0]
-        if not chart.cut.any():
+        rows = np.array([mode.x for mode in self.counting()]).reshape(-1, self.model.n)
+        at, kept = whitened(self.model, rows), [0]
+        if len(at) < 2 or not chart.cut.any():
             return at
 
         def height(z: Array) -> Array:

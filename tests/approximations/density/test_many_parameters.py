@@ -8,11 +8,12 @@ from covering import seldom
 from scipy.special import expit
 
 import evidence as ev
-from evidence.approximations.density.fit import _near, _rescale, _weights, judge
+from evidence.approximations.density.fit import TRIAL, _near, _rescale, _weights
 from evidence.approximations.density.fitted import fit_density
 from evidence.approximations.density.modes import fit_density_laplace
 from evidence.approximations.density.policy import EFFORTS
 from evidence.approximations.density.reference import DensityReference
+from evidence.approximations.density.verdict import judged
 
 
 def regression(dim: int, n: int) -> ev.DensityModel:
@@ -72,7 +73,7 @@ def test_heavy_tails_are_not_a_little_in_each(model, near):
 def test_many_coefficients_are_annealed_from_their_mode():
     """Draws of Laplace's Gaussian are worth next to nothing, and the prior is far away."""
     fit = fit_density(regression(50, 100), policy=EFFORTS["frugal"])
-    assert judge(fit, np.random.default_rng(0)).share < 0.05
+    assert judged(_weights(fit, np.random.default_rng(0), TRIAL)[0]).share < 0.05
     assert fit.name == "fitted"
     assert not fit.warnings
 
@@ -85,6 +86,6 @@ def test_many_children_are_learnt_some_at_a_time():
     fit = _rescale(start, np.random.default_rng(1))
     assert fit is not None
     assert fit.scales.parents.tolist() == [0]
-    verdict = judge(fit, np.random.default_rng(2))
+    verdict = judged(_weights(fit, np.random.default_rng(2), TRIAL)[0])
     assert verdict.share > 0.5
     assert abs(verdict.logz) < 0.05

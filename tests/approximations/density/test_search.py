@@ -345,12 +345,12 @@ def test_walks_of_one_point_go_on_where_they_are_a_small_part_of_all():
     """Of a funnel in 18 dimensions 120 steps of each saw nothing of what 400 did."""
     model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
     meter = Meter()
-    search = Search(model, np.random.default_rng(0), allowed=meter, lost=0.01)
-    meter.add(10_000)
+    search = Search(model, np.random.default_rng(0), allowed=meter)
+    meter.add(4_000)
     assert not search._doubtful(2, 1000)
-    meter.add(20_000)
+    meter.add(2_000)
     assert search._doubtful(2, 1000)
-    search.lost = 0.0
+    search.hurried = lambda: True
     assert not search._doubtful(2, 1000)
 
 
