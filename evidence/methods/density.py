@@ -194,7 +194,8 @@ class DensityReferee(Referee):
     def _passed(self, outcome: Outcome, some: int = 64, part: float = 0.1) -> bool:
         """Whether annealing from the prior has so large a ``part`` of its draws above where an
         unfinished look ended, and time to say so: what that left open it has seen."""
-        its, draws, late = self.searched, outcome.samples, self.problem.clock.stop()
+        its, draws = self.searched, outcome.samples
+        late = self.problem.clock.stop() and not self.problem.model.vectorized
         if late or its is None or draws is None or self.reference.name != "prior":
             return False
         return bool(np.mean(its.model.log_likelihood_at(draws[:some]) > its.cloud.level) > part)

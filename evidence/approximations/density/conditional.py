@@ -179,7 +179,9 @@ def _definite(H: Array) -> tuple[Array, Array, Array]:
         return root, S, np.asarray(np.linalg.cholesky(S), dtype=float)
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(S)
-        S = (vectors * (np.abs(values) + least)[:, None]) @ np.swapaxes(vectors, 1, 2)
+        values = np.abs(values)  # of slopes far beyond the diagonal's they are as large
+        values += least * np.maximum(values.max(axis=1, keepdims=True), 1.0)
+        S = (vectors * values[:, None]) @ np.swapaxes(vectors, 1, 2)
         return root, S, np.asarray(np.linalg.cholesky(S), dtype=float)
 
 

@@ -182,16 +182,11 @@ def _marginal(
     In a neck it has rounding errors, which leave a search unconfirmed: of 15 groups, centred, one
     went on for 130 s. With so many it took 20 s, and draws were right.
     """
-    meter, rng = current(), np.random.default_rng([seed, 4])
-
-    def log_p(P: Array) -> Array:
-        with metered(meter):
-            return inner.log_marginal(P)
-
-    reach = _reach(inner, draws)
+    meter, rng, reach = current(), np.random.default_rng([seed, 4]), _reach(inner, draws)
 
     def relative(P: Array) -> Array:
-        return log_p(P) - reach.log_prob(P)
+        with metered(meter):
+            return inner.log_marginal(P) - reach.log_prob(P)
 
     own = Meter()
     with metered(own):

@@ -73,6 +73,17 @@ def test_laplace_is_exact_where_children_are_gaussian(gradient, centred):
     np.testing.assert_allclose(inner.at(P).log_p, wanted, atol=1e-4 if gradient else 1e-2)
 
 
+@pytest.mark.parametrize("slope", [1.0, 1e20, 1e180])
+def test_curvatures_beyond_the_diagonal_have_a_factor(slope):
+    """Where a tail bends: of log-gammas a Cholesky factor failed, and the call with it."""
+    H = np.random.default_rng(0).standard_normal((100, 5, 5))
+    H[:, -1, :-1] *= slope
+    H += np.swapaxes(H, 1, 2)
+    _, S, L = conditional._definite(H)
+    assert np.isfinite(L).all()
+    np.testing.assert_allclose(L @ np.swapaxes(L, 1, 2) / slope, S / slope, atol=1e-9)
+
+
 def test_residuals_are_standard_normal():
     problem = groups(6, 2, 0.7, 0.7)
     draws = bulk(problem, True, 4000)
