@@ -596,7 +596,8 @@ class Search:
                 out, rest = (own @ unexplained(log_q, at[1], part) for part in parts)
                 lost.append(float(min(out, times * rest)))
             now = float(np.mean(lost[len(lost) // 2 :]))
-            self.lost = max(now, self.lost if self.hurried() else 0.0)  # longer ones saw more
+            longer = self.hurried() and not self._parting  # few walks, and these had more time
+            self.lost = max(now, self.lost) if longer else now
             went = moved / (steps := _STEPS * len(lost))
             if not (now < outside[last or now > before] and went > slow):
                 break

@@ -317,13 +317,11 @@ def test_in_a_hurry_walks_are_not_repeated():
 
 @pytest.mark.parametrize(
     ("before", "hurried", "stays"),
-    [(0.3, False, False), (0.1, False, True), (0.0, False, False), (0.0, True, True),
-     (0.3, True, True)],
-)  # fmt: skip
+    [(0.3, False, False), (0.1, False, True), (0.0, False, False), (0.0, True, True)],
+)
 def test_a_part_out_of_reach_is_told_where_it_cannot_be_helped(before, hurried, stays):
     """A twelfth of the posterior is: too much, unless it was hardly more before, or time is
-    scarce. Walks are short then, and what longer ones saw before them stands: of a funnel in 18
-    dimensions .065 and then nothing, and log Z was -.31 ± .05."""
+    scarce."""
     prior = ev.GaussianPrior(np.zeros(2), 25.0)
     model = ev.DensityModel(lambda x: -0.5 * np.sum(x**2, axis=1), 2, prior=prior, vectorized=True)
     policy = replace(NORMAL, defence=1e-9, copies=((1.0, 1.0),))
@@ -335,10 +333,22 @@ def test_a_part_out_of_reach_is_told_where_it_cannot_be_helped(before, hurried, 
     search.blend = Blend(model, np.ones(1), np.zeros((1, 2)), 0.01 * np.eye(2)[None], policy)
     search._round(2000)
     assert search._walk() == stays
-    if before == 0.3 and hurried:
-        assert search.lost == 0.3
-    else:
-        assert 0.05 < search.lost < 0.15
+    assert 0.05 < search.lost < 0.15
+
+
+@pytest.mark.parametrize("hurried", [False, True])
+def test_short_walks_take_nothing_back(hurried):
+    """Of a funnel in 18 dimensions few walks saw .065 out of reach, and fewer steps of them then
+    nothing: -.31 ± .05."""
+    prior = ev.GaussianPrior(np.zeros(2))
+    model = ev.DensityModel(lambda x: -0.5 * x @ x, 2, prior=prior)
+    search = Search(model, np.random.default_rng(0), lost=0.03)
+    search.cloud.screen(search.rng, 2**10)
+    search.hurried = lambda: hurried
+    search.blend = Blend(model, np.ones(1), np.zeros((1, 2)), 0.5 * np.eye(2)[None], NORMAL)
+    search._round(500)
+    assert search._walk()
+    assert search.lost == (0.03 if hurried else 0.0)
 
 
 def test_walks_of_one_point_go_on_where_they_are_a_small_part_of_all():
