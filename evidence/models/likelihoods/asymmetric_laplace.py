@@ -2,7 +2,6 @@ r"""Asymmetric Laplace: x is a quantile of y."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ...numerics.jit import jit
 from ...numerics.special import LOG_SQRT_2PI
-from .base import Array
+from .base import Array, Limits
 from .checks import Noisy, stack
 from .pointwise import Pointwise
 from .quadrature import evaluate
@@ -56,10 +55,8 @@ class AsymmetricLaplace(Noisy):
     sigma: float | tuple[float, ...] = 1.0
 
     name: ClassVar[str] = "asymmetric_laplace"
-    free: ClassVar[Mapping[str, tuple[float, float]]] = {
-        "quantile": (1e-3, 1.0 - 1e-3), "sigma": (1e-5, 1e5)
-    }  # fmt: skip
-    limits: ClassVar[Mapping[str, tuple[float, float]]] = {"quantile": (0.0, 1.0)}
+    free: ClassVar[Limits] = {"quantile": (1e-3, 1.0 - 1e-3), "sigma": (1e-5, 1e5)}
+    limits: ClassVar[Limits] = {"quantile": (0.0, 1.0)}
 
     kinks: ClassVar[bool] = True
 

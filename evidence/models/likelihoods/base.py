@@ -19,6 +19,7 @@ from ..identity import rounded
 from . import quadrature
 
 Rows = Indices | list[int] | slice  # which of the data
+Limits = Mapping[str, tuple[float, float]]  # of parameters, by their names
 
 PLACES = (-2.3, -1.1, -0.37, 0.13, 0.71, 1.9)  # where a likelihood is asked what it is
 
@@ -62,9 +63,9 @@ class Likelihood(ABC):
     """Whether observations are 0, 1, 2, …"""
     categories: ClassVar[bool] = False
     """Whether observations are classes without an order, which have no mean."""
-    free: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
+    free: ClassVar[Limits] = MappingProxyType({})
     """Parameters that may be learnt, with default bounds."""
-    limits: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
+    limits: ClassVar[Limits] = MappingProxyType({})
     """What parameters lie between, where these are not just positive."""
     poles: ClassVar[float] = 0.0
     """What :meth:`strip` is of all data alike."""

@@ -13,7 +13,6 @@ S. Ferrari and F. Cribari-Neto, Beta regression for modelling rates and proporti
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,13 +22,13 @@ from scipy.special import betainc, betaln, digamma, expit, gammaln, logit
 
 from ...numerics.jit import jit, vector_loop
 from ...numerics.special import LOG_SQRT_2PI, exp, log, log1p_exp, sigmoid
-from .base import Array, Likelihood
+from .base import Array, Likelihood, Limits
 from .binomial import Trials
 from .checks import Parametric, check_between, stack
 from .counts import log_peak
 from .pointwise import Pointwise
 
-_FREE: Mapping[str, tuple[float, float]] = {"phi": (1e-3, 1e5)}
+_FREE: Limits = {"phi": (1e-3, 1e5)}
 _LARGE = 14.0  # where asymptotic series of 1/z² to these orders are good to 1e-16
 _LEAST, _MOST = np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg
 

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import carray
 from numpy.typing import ArrayLike
 
-from ...numerics.jit import jit, kernel, vector_loop
+from ...numerics.jit import jit, vector_loop
 from ...numerics.special import exp, exp_parts, log
 from .base import Array
 from .checks import Labels
+from .pointwise import Pointwise
 
 _SURE = 800.0  # exp(-u) is zero there
 
 
 @vector_loop
-def _first_order(x, y, step, out):
+def _first_order(x, theta, step, out):
     """log p(y|x) and its slope; with a constant ``step`` the loop becomes vector instructions."""
     below = -40.0  # below it 1 - exp(-u) is u, to all digits
     for i in range(x.size):
@@ -29,7 +29,7 @@ def _first_order(x, y, step, out):
         event = 1.0 if rare else event
         log_event = x[i] if rare else log(event, -survival)
         slope = 1.0 if rare else hazard * survival / event
-        seen = y[np.uint64(i * step)] > 0.0
+        seen = theta[0, np.uint64(i * step)] > 0.0
         out[0, i] = log_event if seen else -u
         out[1, i] = slope if seen else -u
 
@@ -46,21 +46,14 @@ def bends(g, u):
     return -g * above, g * (above * above - (1.0 + above) * below)
 
 
-@kernel
-def _kernel(x_, theta_, n, stride, step, order, out_):
-    x, y, out = carray(x_, n), carray(theta_, stride), carray(out_, (4, n))
-    if step:
-        _first_order(x, y, 1, out)
-    else:
-        _first_order(x, y, 0, out)
-    if order == 1:
-        return
-    for i in range(n):
-        g, u = out[1, i], min(np.exp(x[i]), _SURE)
-        if y[i * step] < 0.0:
-            out[2, i] = out[3, i] = g
-            continue
-        out[2, i], out[3, i] = bends(g, u)
+@jit
+def _bends(x, theta):
+    """The second and the third derivative."""
+    u = np.exp(x)
+    if theta[0] < 0.0:
+        return -u, -u
+    u = min(u, _SURE)
+    return bends(u / np.expm1(u) if u > 0.0 else 1.0, u)
 
 
 def _link(x: ArrayLike) -> Array:
@@ -88,7 +81,7 @@ class Cloglog(Labels):
     name: ClassVar[str] = "cloglog"
     poles = 0.5 * np.pi
 
-    kernel = staticmethod(_kernel)
+    kernel = Pointwise(_bends, 1, _first_order)
 
     link = staticmethod(_link)
 

@@ -2,7 +2,6 @@ r"""What the count likelihoods share: accurate constants, rates and draws."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, xlogy
 
 from ...messages import InputError
-from .base import Array
+from .base import Array, Limits
 from .checks import Parametric, check_counts
 
 
@@ -68,7 +67,7 @@ class CountLikelihood(Parametric):
 
     counts: ClassVar[bool] = True
     poles = 0.5 * np.pi
-    limits: ClassVar[Mapping[str, tuple[float, float]]] = {"offset": (-np.inf, np.inf)}
+    limits: ClassVar[Limits] = {"offset": (-np.inf, np.inf)}
 
     def shift(self, like: Array) -> Array:
         """The known part of the log mean, ``offset + log exposure``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +11,7 @@ from scipy.special import gammainc
 
 from ...numerics.jit import jit, vector_loop
 from ...numerics.special import exp_parts
-from .base import Array, Predictive
+from .base import Array, Limits, Predictive
 from .checks import Parametric, check_positives, stack
 from .counts import log_peak, lognormal_moments
 from .pointwise import Pointwise
@@ -65,7 +64,7 @@ class Gamma(Parametric):
 
     name: ClassVar[str] = "gamma"
     poles = 0.5 * np.pi
-    free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": (1e-3, 1e5)}
+    free: ClassVar[Limits] = {"shape": (1e-3, 1e5)}
 
     kernel = Pointwise(_bends, 3, _first_order)
 

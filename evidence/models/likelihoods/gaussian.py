@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import carray
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from ...numerics.jit import kernel
+from ...numerics.jit import jit
 from ...numerics.special import LOG_SQRT_2PI
-from .base import Array
+from .base import Array, Limits
 from .checks import Noisy, stack
+from .pointwise import Pointwise
 
 
-@kernel
-def _kernel(x_, theta_, n, stride, step, order, out_):
-    x, theta, out = carray(x_, n), carray(theta_, 2 * stride), carray(out_, (4, n))
-    for i in range(n):
-        y, std = theta[i * step], theta[stride + i * step]
-        z = (y - x[i]) / std
-        out[0, i] = -0.5 * z * z - np.log(std) - LOG_SQRT_2PI
-        out[1, i] = z / std
-        out[2, i] = -1.0 / (std * std)
-        out[3, i] = 0.0
+@jit
+def _parabola(x, theta):
+    std = theta[1]
+    z = (theta[0] - x) / std
+    return -0.5 * z * z - np.log(std) - LOG_SQRT_2PI, z / std, -1.0 / (std * std), 0.0
 
 
 @dataclass(frozen=True)
@@ -45,9 +39,9 @@ class Gaussian(Noisy):
     noise_std: float | tuple[float, ...] = 1.0
 
     name: ClassVar[str] = "gaussian"
-    free: ClassVar[Mapping[str, tuple[float, float]]] = {"noise_std": (1e-5, 1e5)}
+    free: ClassVar[Limits] = {"noise_std": (1e-5, 1e5)}
 
-    kernel = staticmethod(_kernel)
+    kernel = Pointwise(_parabola, 2)
 
     def theta(self, y: Array) -> Array:
         return stack(y, y, self.parameters(y)[0])

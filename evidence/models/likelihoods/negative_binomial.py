@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +11,7 @@ from scipy.special import betainc
 
 from ...numerics.jit import jit, vector_loop
 from ...numerics.special import exp_parts, log, log1p_exp, sigmoid
-from .base import Array, Predictive
+from .base import Array, Limits, Predictive
 from .checks import stack
 from .counts import CountLikelihood, draw_counts, log_peak, lognormal_moments, once
 from .pointwise import Pointwise
@@ -138,7 +137,7 @@ class NegativeBinomial(Sized):
     offset: float | tuple[float, ...] = 0.0
 
     name: ClassVar[str] = "negative_binomial"
-    free: ClassVar[Mapping[str, tuple[float, float]]] = {"dispersion": (1e-3, 1e5)}
+    free: ClassVar[Limits] = {"dispersion": (1e-3, 1e5)}
 
     kernel = Pointwise(_bends, 5, first_order)
 

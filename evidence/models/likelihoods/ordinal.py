@@ -14,7 +14,7 @@ from ...execution.arguments import array
 from ...messages import InputError
 from ...numerics.jit import jit, vector_loop
 from ...numerics.special import exp, exp_parts, log, sigmoid
-from .base import Array, Likelihood, Observations, Rows
+from .base import Array, Likelihood, Limits, Observations, Rows
 from .checks import check_parameter, stack
 from .pointwise import Pointwise
 
@@ -92,7 +92,7 @@ class Ordinal(Likelihood):
     # -- parameters ---------------------------------------------------------------------
 
     @property
-    def free(self) -> Mapping[str, tuple[float, float]]:  # type: ignore[override]
+    def free(self) -> Limits:  # type: ignore[override]
         bounds = (1e-3, 1e3)
         return {f"gap_{k}": bounds for k in range(1, len(self.gaps) + 1)}
 

@@ -28,7 +28,7 @@ from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..borrowed import borrowed
 from ..identity import rounded
-from .base import PLACES, Likelihood, Rows, family
+from .base import PLACES, Likelihood, Limits, Rows, family
 from .quadrature import evaluate
 
 _STEP = 2e-4  # of differences: slopes to 1e-8, curvatures to 1e-7 of log p near one
@@ -166,7 +166,7 @@ class Predicted(Several):
     theta = borrowed("base.theta")
 
     @property
-    def free(self) -> Mapping[str, tuple[float, float]]:  # type: ignore[override]
+    def free(self) -> Limits:  # type: ignore[override]
         return {name: ends for name, ends in self.base.free.items() if name not in self.names}
 
     @property

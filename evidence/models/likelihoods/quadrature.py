@@ -38,12 +38,10 @@ def _kronrod() -> tuple[Array, Array, Array]:
         0.169004726639267902826583426598550, 0.190350578064785409913256402421014,
         0.204432940075298892414161999234649, 0.209482141084727828012999174891714,
     ])  # fmt: skip
-    gauss = np.array([
-        0.0, 0.129484966168869693270611432679082, 0.0, 0.279705391489276667901467771423780,
-        0.0, 0.381830050505118944950369775488975, 0.0, 0.417959183673469387755102040816327,
-    ])  # fmt: skip
+    gauss = np.zeros(15)
+    gauss[1::2] = np.polynomial.legendre.leggauss(7)[1]
     mirrored = np.concatenate([-nodes, nodes[-2::-1]])
-    return mirrored, np.append(kronrod, kronrod[-2::-1]), np.append(gauss, gauss[-2::-1])
+    return mirrored, np.append(kronrod, kronrod[-2::-1]), gauss
 
 
 _X15, _K15, _G15 = _kronrod()

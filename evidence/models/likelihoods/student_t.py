@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +11,7 @@ from scipy.special import stdtr
 
 from ...numerics.jit import jit, vector_loop
 from ...numerics.special import LOG_SQRT_2PI, log
-from .base import Array
+from .base import Array, Limits
 from .checks import Noisy, stack
 from .counts import log_peak
 from .pointwise import Pointwise
@@ -81,7 +80,7 @@ class StudentT(Noisy):
     scale: float | tuple[float, ...] = 1.0
 
     name: ClassVar[str] = "student_t"
-    free: ClassVar[Mapping[str, tuple[float, float]]] = {"df": (0.5, 1e3), "scale": (1e-5, 1e5)}
+    free: ClassVar[Limits] = {"df": (0.5, 1e3), "scale": (1e-5, 1e5)}
     log_concave: ClassVar[bool] = False
     unimodal: ClassVar[bool] = True
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -24,7 +23,7 @@ from scipy.special import expit, gammaln, ndtr
 
 from ...numerics.jit import jit
 from ...numerics.special import LOG_SQRT_2PI
-from .base import Array, Predictive
+from .base import Array, Limits, Predictive
 from .checks import Parametric, check_positives, stack
 from .counts import lognormal_moments
 from .pointwise import Pointwise
@@ -142,7 +141,7 @@ class LogNormal(Times):
     sigma: float | tuple[float, ...] = 1.0
 
     name: ClassVar[str] = "lognormal"
-    free: ClassVar[Mapping[str, tuple[float, float]]] = {"sigma": (1e-5, 1e5)}
+    free: ClassVar[Limits] = {"sigma": (1e-5, 1e5)}
 
     kernel = Pointwise(normal, 3)
     standard = staticmethod(lambda rng, shape: rng.standard_normal(shape))
@@ -195,7 +194,7 @@ class Weibull(_Gumbel):
     shape: float | tuple[float, ...] = 1.0
 
     name: ClassVar[str] = "weibull"
-    free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": _SHAPE}
+    free: ClassVar[Limits] = {"shape": _SHAPE}
 
 
 @dataclass(frozen=True)
@@ -233,8 +232,8 @@ class LogLogistic(Times):
     shape: float | tuple[float, ...] = 2.0
 
     name: ClassVar[str] = "log_logistic"
-    free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": (1.001, _SHAPE[1])}
-    limits: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": (1.0, np.inf)}
+    free: ClassVar[Limits] = {"shape": (1.001, _SHAPE[1])}
+    limits: ClassVar[Limits] = {"shape": (1.0, np.inf)}
     poles = 0.5 * np.pi  # half as far as they are, since they are double
 
     kernel = Pointwise(logistic, 3)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from ...numerics.jit import jit, vector_loop
 from ...numerics.special import exp, exp_parts, log, sigmoid
 from . import negative_binomial, poisson
-from .base import Array, Likelihood, Predictive
+from .base import Array, Likelihood, Limits, Predictive
 from .checks import align, stack
 from .cloglog import bends
 from .counts import CountLikelihood, draw_counts
@@ -133,9 +133,7 @@ class _Zeros(CountLikelihood):
     share: ClassVar[str]
     log_concave: ClassVar[bool] = False
     unimodal: ClassVar[bool] = True
-    limits: ClassVar[Mapping[str, tuple[float, float]]] = {
-        **CountLikelihood.limits, "zi": (0.0, 1.0), "hu": (0.0, 1.0)
-    }  # fmt: skip
+    limits: ClassVar[Limits] = {**CountLikelihood.limits, "zi": (0.0, 1.0), "hu": (0.0, 1.0)}
 
     def of_zeros(self, like: Array) -> Array:
         """The share, as an array that broadcasts with the last axis of ``like``."""
@@ -239,7 +237,7 @@ class ZeroInflatedPoisson(_Inflated):
 
     name: ClassVar[str] = "zero_inflated_poisson"
     source: ClassVar[type[CountLikelihood]] = Rates
-    free: ClassVar[Mapping[str, tuple[float, float]]] = {"zi": _SHARE}
+    free: ClassVar[Limits] = {"zi": _SHARE}
 
     kernel = _inflated(poisson.derivatives, poisson.first_order, 3)
 
@@ -270,7 +268,7 @@ class ZeroInflatedNegativeBinomial(_Inflated):
 
     name: ClassVar[str] = "zero_inflated_negative_binomial"
     source: ClassVar[type[CountLikelihood]] = Sized
-    free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": _SIZE, "zi": _SHARE}
+    free: ClassVar[Limits] = {"shape": _SIZE, "zi": _SHARE}
 
     kernel = _inflated(negative_binomial.derivatives, negative_binomial.first_order, 5)
 
@@ -299,7 +297,7 @@ class HurdlePoisson(_Hurdle):
     name: ClassVar[str] = "hurdle_poisson"
     source: ClassVar[type[CountLikelihood]] = Rates
     log_concave: ClassVar[bool] = True
-    free: ClassVar[Mapping[str, tuple[float, float]]] = {"hu": _SHARE}
+    free: ClassVar[Limits] = {"hu": _SHARE}
 
     kernel = _behind(poisson.derivatives, poisson.first_order, 3)
 
@@ -336,7 +334,7 @@ class HurdleNegativeBinomial(_Hurdle):
 
     name: ClassVar[str] = "hurdle_negative_binomial"
     source: ClassVar[type[CountLikelihood]] = Sized
-    free: ClassVar[Mapping[str, tuple[float, float]]] = {"shape": _SIZE, "hu": _SHARE}
+    free: ClassVar[Limits] = {"shape": _SIZE, "hu": _SHARE}
 
     kernel = _behind(negative_binomial.derivatives, negative_binomial.first_order, 5)
 
