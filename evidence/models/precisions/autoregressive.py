@@ -3,7 +3,6 @@ r"""Autoregressive series of first order, :math:`x_t = \rho x_{t-1} + N(0, \sigm
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +12,7 @@ from scipy.sparse import csc_array, diags_array
 from ...execution.arguments import check_size, number, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
-from .base import WIDE, Bounds, Combination, Combined
+from .base import WIDE, Bounds, Combination, Combined, Parameters
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,7 +27,7 @@ class AR1(Combined):
     rho_bounds: Bounds
     sigma_bounds: Bounds
 
-    parameters: ClassVar[Mapping[str, float | None]] = {"rho": -1.0, "sigma": None}
+    parameters: ClassVar[Parameters] = {"rho": -1.0, "sigma": None}
 
     def __post_init__(self) -> None:
         if isinstance(self.initial, str) and self.initial != "stationary":

@@ -25,6 +25,7 @@ from ..scales import natural, to_line
 
 Bounds = tuple[float, float] | str
 WIDE = (1e-5, 1e5)
+Parameters = Mapping[str, float | None]
 
 
 class Hyperparameter(NamedTuple):
@@ -43,7 +44,7 @@ class Precision(ABC):
     A subclass has a field for every parameter in ``parameters``, and one for its bounds.
     """
 
-    parameters: ClassVar[Mapping[str, float | None]] = MappingProxyType({})
+    parameters: ClassVar[Parameters] = MappingProxyType({})
     """Fields, and where their intervals (a, 1) begin; None for positive numbers."""
 
     n: int

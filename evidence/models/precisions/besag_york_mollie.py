@@ -15,7 +15,6 @@ Research 25 (2016) 1145-1165.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,7 +22,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, eye_array, hstack, kron
 
 from ...numerics.arrays import Array
-from .base import WIDE, Bounds, Combination, Combined, selection
+from .base import WIDE, Bounds, Combination, Combined, Parameters, selection
 from .graph import icar
 from .scaled import Scaled
 
@@ -42,7 +41,7 @@ class BYM2(Combined):
     phi_bounds: Bounds
     design: csr_array | None = None
 
-    parameters: ClassVar[Mapping[str, float | None]] = {"sigma": None, "phi": 0.0}
+    parameters: ClassVar[Parameters] = {"sigma": None, "phi": 0.0}
 
     def matrix(self) -> csc_array:
         rest = 1.0 - self.phi

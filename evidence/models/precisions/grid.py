@@ -17,7 +17,7 @@ Gaussian Markov random fields, J. R. Statist. Soc. B 73 (2011) 423-498.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import ClassVar
@@ -28,7 +28,7 @@ from scipy.sparse import csc_array, csr_array, diags_array, eye_array, kronsum, 
 from ...execution.arguments import check_count, check_memory, number, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
-from .base import WIDE, Bounds, Combination, Combined, selection
+from .base import WIDE, Bounds, Combination, Combined, Parameters, selection
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,7 +46,7 @@ class MaternGrid(Combined):
     sigma_bounds: Bounds
     design: csr_array | None = None
 
-    parameters: ClassVar[Mapping[str, float | None]] = {"range": None, "sigma": None}
+    parameters: ClassVar[Parameters] = {"range": None, "sigma": None}
 
     def matrix(self) -> csc_array:
         alpha = round(self.nu + len(self.shape) / 2)

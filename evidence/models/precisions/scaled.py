@@ -5,7 +5,6 @@ Independent values are among them; random walks and maps are made of them elsewh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -16,7 +15,7 @@ from scipy.sparse import csc_array, csr_array, diags_array, eye_array
 from ...execution.arguments import array, check_size, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
-from .base import WIDE, Bounds, Precision
+from .base import WIDE, Bounds, Parameters, Precision
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +32,7 @@ class Scaled(Precision):
     sigma: float = 1.0
     sigma_bounds: Bounds = WIDE
 
-    parameters: ClassVar[Mapping[str, float | None]] = {"sigma": None}
+    parameters: ClassVar[Parameters] = {"sigma": None}
 
     @property
     def n(self) -> int:  # type: ignore[override]

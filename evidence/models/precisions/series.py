@@ -18,7 +18,6 @@ Gaussian process regression models, MLSP (2010).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,7 +29,7 @@ from ...execution.arguments import array, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..kernels.statespace import matern
-from .base import WIDE, Bounds, Precision, selection
+from .base import WIDE, Bounds, Parameters, Precision, selection
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,7 +45,7 @@ class MaternSeries(Precision):
     sigma_bounds: Bounds
     design: csr_array | None = None
 
-    parameters: ClassVar[Mapping[str, float | None]] = {"length": None, "sigma": None}
+    parameters: ClassVar[Parameters] = {"length": None, "sigma": None}
 
     @property
     def n(self) -> int:  # type: ignore[override]
