@@ -13,7 +13,8 @@ import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from decimal import Decimal
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -290,10 +291,12 @@ def check_function(name: str, value: object, optional: bool = True) -> None:
         raise InputError(f"{name} must be a function, got {shown(value)}")
 
 
-def check_kind(name: str, value: object, *kinds: type) -> None:
+def check_kind(name: str, value: object, *kinds: type | UnionType) -> None:
     """A model, usually, of a kind that there is an answer for."""
     if not isinstance(value, kinds):
-        known = " or a ".join(kind.__name__ for kind in kinds)
+        known = " or a ".join(
+            getattr(one, "__name__", "") for kind in kinds for one in get_args(kind) or (kind,)
+        )
         raise InputError(f"{name} must be a {known}, got {type(value).__name__}")
 
 

@@ -1,4 +1,7 @@
-"""The kinds of model there are, for type hints."""
+"""The kinds of model there are, for type hints and checks of arguments.
+
+``Described`` are those with a prior of latent values and a likelihood of data that see them.
+"""
 
 from __future__ import annotations
 
@@ -10,4 +13,5 @@ from .gp import GPModel
 from .predictors import PredictorsModel
 from .sparse import SparseModel
 
-Model: TypeAlias = GPModel | SparseModel | PredictorsModel | SoftmaxModel | DensityModel
+Described: TypeAlias = GPModel | SparseModel | PredictorsModel
+Model: TypeAlias = Described | SoftmaxModel | DensityModel

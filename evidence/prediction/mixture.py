@@ -27,8 +27,9 @@ from ..execution.clock import check_interrupt
 from ..execution.progress import Bar
 from ..messages import InputError
 from ..models.kernels.vecchia import VecchiaPrior
+from ..models.types import Described
 from ..numerics.arrays import Array
-from .points import DesignPoints, Model, Points
+from .points import DesignPoints, Points
 
 AtData = GaussianReference | BlockReference | Array
 
@@ -63,7 +64,7 @@ class Projected(Mixture):
     """Carried from the data to new points, by a (C, S, N) and k* ↦ k*ᵀRk*, (b, C, C)."""
 
     def __init__(
-        self, points: Points, model: Model, a: Array, explained: Callable[[Array], Array]
+        self, points: Points, model: Described, a: Array, explained: Callable[[Array], Array]
     ) -> None:
         self.points, self.model, self.a, self.explained = points, model, a, explained
         C, self.count, N = a.shape
@@ -152,7 +153,7 @@ def stored(mixture: Mixture, batch_size: int | None = None, bar: Bar | None = No
     return Stored(np.concatenate(mean, axis=2), np.concatenate(cov))
 
 
-def mixture_at(model: Model, known: AtData, points: Points | DesignPoints | None) -> Mixture:
+def mixture_at(model: Described, known: AtData, points: Points | DesignPoints | None) -> Mixture:
     """What a reference of the model, or draws (S, C·N), say of the points (None: the data)."""
     if isinstance(points, DesignPoints):
         if points.new is not None:

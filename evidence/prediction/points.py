@@ -18,12 +18,9 @@ from scipy.sparse import csr_array, issparse, vstack
 from ..execution.arguments import array
 from ..messages import InputError
 from ..models.formulas.model import FormulaModel
-from ..models.gp import GPModel
-from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..numerics.arrays import Array
-
-Model = GPModel | SparseModel | PredictorsModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +39,7 @@ class Points:
     def n(self) -> int:
         return self.mean.shape[1]
 
-    def at(self, model: Model, rows: slice) -> tuple[Array, Array, Array]:
+    def at(self, model: Described, rows: slice) -> tuple[Array, Array, Array]:
         """Covariances (F, b, N), variances (F, b) and means (C, b) under the model's prior.
 
         F is 1 where all fields have the same, else C.
@@ -115,7 +112,7 @@ def _of_table(
     return DesignPoints(A, known, None, variances, model.n_predictors)
 
 
-def _kernels(model: Model) -> tuple[Any, ...]:
+def _kernels(model: Described) -> tuple[Any, ...]:
     """The different kernels; none where the model was given matrices."""
     kernels = tuple(kernel for kernel in model.hyperparameters.kernels if kernel is not None)
     return kernels[:1] if model.shared else kernels
@@ -137,7 +134,7 @@ def _covariances(
 
 @singledispatch
 def new_points(
-    model: Model, X_new: ArrayLike | None, K_new: ArrayLike | None, k_diag: ArrayLike | None,
+    model: Described, X_new: ArrayLike | None, K_new: ArrayLike | None, k_diag: ArrayLike | None,
     mean_new: float | ArrayLike | None, new_groups: str = "error",
 ) -> Points | DesignPoints | None:  # fmt: skip
     """The new points as the model sees them, or None for the data themselves."""
@@ -184,7 +181,7 @@ def _by_field(name: str, value: object, C: int, *shape: int | str) -> Array:
     return given if given.ndim > len(shape) else given[None]
 
 
-def _new_mean(model: Model, mean_new: object, n: int) -> Array:
+def _new_mean(model: Described, mean_new: object, n: int) -> Array:
     """Shape (C, n)."""
     before = np.array([prior.mean for prior in model.field_priors])
     C = len(before)

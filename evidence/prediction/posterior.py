@@ -12,6 +12,7 @@ import numpy as np
 from ..approximations.mixture import Mixture
 from ..execution.arguments import check_choice, shown
 from ..messages import InputError
+from ..models.types import Described
 from ..numerics.arrays import Array
 from ..paths.families import family
 from ..results.at_draws import check_same, full_theta, numbers
@@ -22,20 +23,19 @@ from ..verbs._call import ROUGH
 from ..verbs.integrate import fits_over_theta, integrated_evidence
 from ..verbs.reference import explored
 from .mixture import AtData
-from .points import Model
 
 
 class Known(NamedTuple):
     """What is known of the latent values under hyperparameters θ, and how much it counts."""
 
-    model: Model
+    model: Described
     """With these hyperparameters."""
     posterior: AtData
     """A reference, or draws (S, C·N)."""
     weight: float
 
 
-def known_at_data(model: Model, posterior: object, max_draws: int) -> list[Known]:
+def known_at_data(model: Described, posterior: object, max_draws: int) -> list[Known]:
     """What is known, in one part or several; ``posterior`` is as :func:`evidence.predict` takes
     it, and what is only named is fitted."""
     if posterior is None and model.priors:
@@ -60,7 +60,7 @@ def known_at_data(model: Model, posterior: object, max_draws: int) -> list[Known
     return [Known(model, posterior, 1.0)]
 
 
-def _by_hyperparameters(model: Model, draws: HyperDraws, max_draws: int) -> list[Known]:
+def _by_hyperparameters(model: Described, draws: HyperDraws, max_draws: int) -> list[Known]:
     """Every different θ among the kept draws, evenly spaced, with its draws of x."""
     check_same(model, draws)
     kept = draws.theta[:, :: draws.settings.get("stride", 1)][:, : draws.x.shape[1]]
@@ -73,7 +73,7 @@ def _by_hyperparameters(model: Model, draws: HyperDraws, max_draws: int) -> list
     return [Known(model.at(at), draws, len(draws)) for at, draws in parts]
 
 
-def _draws(model: Model, posterior: object) -> Array:
+def _draws(model: Described, posterior: object) -> Array:
     """Posterior draws, shape (S, C·N)."""
     if isinstance(posterior, Draws | EvidenceResult):
         check_same(model, posterior)

@@ -20,12 +20,10 @@ from ..execution.progress import progress_line
 from ..messages import InputError
 from ..models.classes import SoftmaxModel
 from ..models.formulas.model import FormulaModel
-from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
 from ..models.likelihoods.predicted import Several
 from ..models.likelihoods.softmax import Softmax
-from ..models.predictors import PredictorsModel
-from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..numerics.threads import blas_for
 from ..results.comparison import Comparison
 from ..results.hyper import HyperDraws, IntegratedEvidence
@@ -33,7 +31,7 @@ from ..verbs._options import Posterior
 from .classes import NODES, ClassPrediction
 from .gp import Prediction
 from .mixture import mixture_at
-from .points import Model, new_points
+from .points import new_points
 from .posterior import known_at_data
 from .predictors import predict_several
 
@@ -56,7 +54,7 @@ def predict(  # type: ignore[overload-overlap]
 ) -> ClassPrediction: ...
 @overload
 def predict(
-    model: GPModel | SparseModel | PredictorsModel,
+    model: Described,
     X_new: ArrayLike | None = None,
     **options: Unpack[_Options],
 ) -> Prediction: ...
@@ -66,7 +64,7 @@ def predict(
 ) -> Prediction | ClassPrediction: ...
 @hinted
 def predict(
-    model: GPModel | SparseModel | PredictorsModel | SoftmaxModel | Comparison,
+    model: Described | SoftmaxModel | Comparison,
     X_new: ArrayLike | None = None,
     *,
     posterior: Posterior | None = None,
@@ -153,7 +151,7 @@ def predict(
             likelihood=likelihood, new_groups=new_groups, max_draws=max_draws,
             batch_size=batch_size, progressbar=progressbar,
         )  # fmt: skip
-    if not isinstance(model, GPModel | SparseModel | PredictorsModel):
+    if not isinstance(model, Described):
         raise InputError(
             "model must be a GPModel, a SparseModel, a PredictorsModel or a SoftmaxModel, got "
             f"{type(model).__name__}; what a DensityModel predicts is a function of its draws, "
@@ -222,7 +220,7 @@ def _averaged(
 
 
 def _check_likelihood(
-    model: Model, likelihood: Likelihood | None, posterior: object, n: int,
+    model: Described, likelihood: Likelihood | None, posterior: object, n: int,
     trials: Mapping[str, Any],
 ) -> None:  # fmt: skip
     """That of the new observations; parameters that are one per datum must fit them."""

@@ -12,12 +12,10 @@ import numpy as np
 
 from ..execution.arguments import check_kind, check_memory, shown
 from ..messages import InputError
-from ..models.gp import GPModel
 from ..models.likelihoods.base import Likelihood
 from ..models.likelihoods.predicted import Several
 from ..models.likelihoods.quadrature import evaluate
-from ..models.predictors import PredictorsModel
-from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..numerics.arrays import Array, Indices
 from .base import Result
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from .evidence import EvidenceResult
     from .hyper import HyperDraws
 
-Described = GPModel | SparseModel | PredictorsModel
 Drawn: TypeAlias = "Draws | EvidenceResult | HyperDraws"
 
 
@@ -43,7 +40,7 @@ class AtDraws:
     @classmethod
     def of(cls, model: Described, posterior: object) -> AtDraws:
         """Of a result with draws of latent values, or an array (..., n) of them."""
-        check_kind("model", model, GPModel, SparseModel, PredictorsModel)
+        check_kind("model", model, Described)
         if isinstance(posterior, Result):
             check_same(model, posterior)
             x = getattr(posterior, "latent_draws", np.zeros(0))

@@ -18,8 +18,9 @@ from ..gaussians.base import Gaussian
 from ..gaussians.blocks import BlockGaussian
 from ..models.gp import GPModel
 from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..numerics.arrays import Array
-from .at_draws import AtDraws, Described, Drawn, check_same, full_theta
+from .at_draws import AtDraws, Drawn, check_same, full_theta
 from .base import beside_axes
 
 _LATENT, _DATUM = "latent", "obs_id"  # what axes are called

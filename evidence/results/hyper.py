@@ -15,10 +15,10 @@ from ..messages import InputError, Message
 from ..models.gp import GPModel
 from ..models.scales import natural
 from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..numerics.arrays import Array
 from ..statistics import diagnostics
 from . import export
-from .at_draws import Described
 from .base import DataFrame, Figure, Result, data_frame, frame_of_draws, quantiles_of
 from .evidence import EvidenceResult
 from .optimum import Optimum

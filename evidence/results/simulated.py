@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from ..drivers.plan import Plan
+from ..models.types import Described
 from ..numerics.arrays import Array
-from .at_draws import Described
 from .base import DataFrame, Result, data_frame
 
 

@@ -37,9 +37,7 @@ from ..execution.progress import progress_line
 from ..execution.tasks import run_tasks
 from ..messages import InputError, Message
 from ..models.formulas.jzs import check_proper
-from ..models.gp import GPModel
-from ..models.predictors import PredictorsModel
-from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..numerics.arrays import Array
 from ..results.at_draws import AtDraws
 from ..results.base import fingerprint
@@ -54,7 +52,7 @@ from .integrate import fits_over_theta
 from .simulate import from_prior, log_likelihood, ranked
 
 _MOST = 10**6  # data sets
-Made = GPModel | SparseModel | PredictorsModel | Callable[..., Any]
+Made = Described | Callable[..., Any]
 _Generators = Callable[..., Any] | Mapping[str, Callable[..., Any]] | None
 
 
@@ -294,7 +292,7 @@ def _check_generators(models: dict[str, Any], simulate: _Generators) -> dict[str
         check_function(f"simulate[{shown(name)}]", generators.get(name, (None,))[0])
         if not (_makes(model) and name in generators):
             what = f"models[{shown(name)}], unless it is a function from data with its simulate,"
-            check_kind(what, model, GPModel, SparseModel, PredictorsModel)
+            check_kind(what, model, Described)
         check_proper(f"models[{shown(name)}]", model)
     return generators
 

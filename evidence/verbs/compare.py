@@ -25,9 +25,7 @@ from ..models.adaptors.pymc import from_pymc
 from ..models.formulas.jzs import Scales, check_measures
 from ..models.formulas.model import callers, from_formulas
 from ..models.formulas.terms import Common
-from ..models.gp import GPModel
-from ..models.predictors import PredictorsModel
-from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..paths.families import family
 from ..results.comparison import Comparison
 from ..results.hyper import IntegratedEvidence
@@ -136,8 +134,7 @@ def compare(
     if baseline is not None:
         check_choice("baseline", baseline, models)
     for name, model in models.items() if loo else ():
-        kinds = (GPModel, SparseModel, PredictorsModel)
-        check_kind(f"loo=True: models[{shown(name)}]", model, *kinds)
+        check_kind(f"loo=True: models[{shown(name)}]", model, Described)
     seeds = seed_sequence(random_seed).spawn(2 * len(models))
     rngs = [np.random.default_rng(seed) for seed in seeds]
     runs = [
@@ -155,7 +152,7 @@ def compare(
     for (name, one), rng in zip(results.items(), rngs[len(models) :] * loo, strict=False):
         posterior = one if isinstance(one, IntegratedEvidence) else None
         known = models[name]
-        assert isinstance(known, GPModel | SparseModel | PredictorsModel)
+        assert isinstance(known, Described)
         looks[name] = leave_one_out(known, posterior=posterior, random_seed=rng, progressbar=False)
     comparison = Comparison.of(results, weights, cut, models, baseline, looks)
     return told(replace(comparison, notes=(*comparison.notes, *[_WIDE] * wide)))

@@ -43,14 +43,11 @@ from ..models.base import DataModel
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
 from ..models.formulas.ties import check_ties
-from ..models.gp import GPModel
-from ..models.predictors import PredictorsModel
 from ..models.priors import Priors, held
 from ..models.scales import to_line
-from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for, single_blas
-from ..results.at_draws import Described
 from ..results.evidence import Estimate, EvidenceResult
 from ..results.hyper import HyperDraws, IntegratedEvidence
 from ..results.optimum import Optimum
@@ -71,7 +68,7 @@ _OF_SEARCH = {
 
 @hinted
 def integrated_evidence(
-    model: GPModel | SparseModel | PredictorsModel,
+    model: Described,
     priors: Mapping[str, Any] | None = None,
     *,
     fixed: Iterable[str] = (),
@@ -130,7 +127,7 @@ def integrated_evidence(
     >>> bool(result.logz_se < 0.3), result.theta.shape
     (True, (1000, 2))
     """
-    arguments.check_kind("model", model, GPModel, SparseModel, PredictorsModel)
+    arguments.check_kind("model", model, Described)
     arguments.check_count("n_draws", n_draws, 2)
     arguments.check_choice("effort", effort, tuple(EFFORTS))
     check_few(model)
@@ -311,7 +308,7 @@ def _corrected(
 
 
 def _result(
-    call: Call, model: GPModel | SparseModel | PredictorsModel, prior: Priors, start: _Start,
+    call: Call, model: Described, prior: Priors, start: _Start,
     pilot: ThetaPilot | None, islands: _Islands,
 ) -> IntegratedEvidence:  # fmt: skip
     outcome, run, size, better = islands
@@ -366,9 +363,7 @@ class _Start(NamedTuple):
     """Further modes that matter."""
 
 
-def _start(
-    model: GPModel | SparseModel | PredictorsModel, prior: Priors, known: ClosedForm | None
-) -> _Start:
+def _start(model: Described, prior: Priors, known: ClosedForm | None) -> _Start:
     theta = model.hyperparameters.theta[prior.free]
     if known is not None:
         ends = [climb(known, prior, start) for start in [theta, *known.starts(prior)]]
@@ -388,7 +383,7 @@ def _start(
 
 
 def _further_starts(
-    model: GPModel | SparseModel | PredictorsModel, *, small: float = 1e6, climbing: float = 8e6,
+    model: Described, *, small: float = 1e6, climbing: float = 8e6,
     most_starts: int = 6,
 ) -> int:  # fmt: skip
     """From as many places a climb costs little.

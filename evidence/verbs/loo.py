@@ -41,14 +41,12 @@ from ..execution.clock import interruptible
 from ..execution.keywords import hinted
 from ..execution.options import told
 from ..messages import InputError, Message, messages
-from ..models.gp import GPModel
 from ..models.latent import LatentModel
 from ..models.likelihoods.base import Likelihood
-from ..models.predictors import PredictorsModel
-from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..numerics.arrays import Array, Flags
 from ..numerics.threads import blas_for
-from ..results.at_draws import AtDraws, Described
+from ..results.at_draws import AtDraws
 from ..results.evidence import EvidenceResult
 from ..results.hyper import HyperDraws, IntegratedEvidence
 from ..results.loo import LooResult
@@ -142,7 +140,7 @@ def loo(
     >>> right.difference(long).elpd > 0
     True
     """
-    check_kind("model", model, GPModel, SparseModel, PredictorsModel)
+    check_kind("model", model, Described)
     check_choice("method", method, ("auto", "ep", "psis"))
     if model.n_predictors > 1:
         method = _by_draws_only(method, posterior)

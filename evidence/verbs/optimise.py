@@ -25,12 +25,10 @@ from ..hyper.at_theta import check_few, ep_at
 from ..hyper.findings import doubts, tabulate
 from ..hyper.search import Search
 from ..messages import InputError, messages
-from ..models.gp import GPModel
 from ..models.hyperparameters import Hyperparameters
-from ..models.predictors import PredictorsModel
 from ..models.priors import Priors, held
 from ..models.scales import natural, to_line
-from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..numerics.arrays import Array, Indices
 from ..numerics.threads import blas_for
 from ..results.optimum import Optimum
@@ -41,7 +39,7 @@ REACH = 10.0  # starts are drawn within this factor
 
 @hinted
 def optimise(
-    model: GPModel | SparseModel | PredictorsModel,
+    model: Described,
     *,
     n_restarts: int = 0,
     fixed: Iterable[str] = (),
@@ -100,7 +98,7 @@ def optimise(
     {'length_scale': 0.92, 'likelihood__noise_std': 0.07}
     """
     tries = 10**5  # starts, more than anybody waits for
-    check_kind("model", model, GPModel, SparseModel, PredictorsModel)
+    check_kind("model", model, Described)
     check_few(model)
     check_count("n_restarts", n_restarts, 0, optional=False, below=tries)
     check_count("max_iterations", max_iterations, 1, optional=False)
@@ -169,7 +167,7 @@ def _moving(free: Hyperparameters, constant: set[int], slack: float = 1e-9) -> I
 
 
 def _starts(
-    model: GPModel | SparseModel | PredictorsModel, moving: Indices, priors: Priors | None,
+    model: Described, moving: Indices, priors: Priors | None,
     n_restarts: int, rng: np.random.Generator, *, n_draws: int = 200,
 ) -> list[Array]:  # fmt: skip
     """The model's own hyperparameters, then random ones.

@@ -7,9 +7,7 @@ import numpy as np
 from ..execution.arguments import check_count, check_kind, seed_sequence
 from ..execution.keywords import hinted
 from ..models.formulas.jzs import check_proper
-from ..models.gp import GPModel
-from ..models.predictors import PredictorsModel
-from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..results.at_draws import AtDraws
 from ..results.export import at_theta
 from ..results.hyper import IntegratedEvidence
@@ -20,7 +18,7 @@ from .simulate import from_prior
 
 @hinted
 def replicate(
-    model: GPModel | SparseModel | PredictorsModel,
+    model: Described,
     posterior: Posterior | None = None,
     *,
     draws: int = 100,
@@ -55,7 +53,7 @@ def replicate(
     >>> ev.replicate(model, result, random_seed=0)
     Replicates(100 data sets like the 5 from the posterior)
     """
-    check_kind("model", model, GPModel, SparseModel, PredictorsModel)
+    check_kind("model", model, Described)
     check_count("draws", draws, 1, optional=False, below=10**6)
     rng = np.random.default_rng(seed_sequence(random_seed))
     if posterior is None:

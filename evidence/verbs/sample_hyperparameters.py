@@ -23,10 +23,9 @@ from ..hyper.fields import LatentField, field_of
 from ..hyper.schemes import KAPPA_TARGET, SCHEMES, Scheme
 from ..messages import InputError, Message
 from ..models.base import DataModel
-from ..models.gp import GPModel
-from ..models.predictors import PredictorsModel
 from ..models.priors import Priors
 from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..numerics.threads import blas_for
 from ..results.hyper import HyperDraws
 from ._call import Call, check_chains
@@ -36,7 +35,7 @@ from .simulate import log_likelihood
 
 @hinted
 def sample_hyperparameters(
-    model: GPModel | SparseModel | PredictorsModel | LatentField,
+    model: Described | LatentField,
     priors: Mapping[str, Any] | None = None,
     *,
     scheme: str = "agrad-z-joint",

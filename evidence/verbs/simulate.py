@@ -16,13 +16,11 @@ from ..messages import InputError
 from ..models.base import DataModel
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import check_proper
-from ..models.gp import GPModel
-from ..models.predictors import PredictorsModel
 from ..models.priors import Flat
 from ..models.scales import to_line
-from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..numerics.arrays import Array, Indices
-from ..results.at_draws import AtDraws, Described
+from ..results.at_draws import AtDraws
 from ..results.simulated import Simulated
 
 _RANKED = 4  # effects, latent values or parameters of a model
@@ -30,7 +28,7 @@ _RANKED = 4  # effects, latent values or parameters of a model
 
 @hinted
 def simulate(
-    model: GPModel | SparseModel | PredictorsModel,
+    model: Described,
     random_seed: int | np.random.Generator | None = None,
 ) -> Simulated:
     """Draw x ~ N(m, K) and y ~ p(y|x), and put y in the place of the model's data.
@@ -55,7 +53,7 @@ def simulate(
     >>> simulated.y, simulated.model.K is model.K
     (array([2., 3., 2.]), True)
     """
-    check_kind("model", model, GPModel, SparseModel, PredictorsModel)
+    check_kind("model", model, Described)
     check_proper("model", model)
     rng = np.random.default_rng(seed_sequence(random_seed))
     x = model.from_prior(rng)

@@ -24,9 +24,7 @@ from ..hyper.at_theta import NoEvidence, numerics
 from ..hyper.grid import Cell, check_grid, run_grid
 from ..messages import messages
 from ..methods.registry import METHODS
-from ..models.gp import GPModel
-from ..models.predictors import PredictorsModel
-from ..models.sparse import SparseModel
+from ..models.types import Described
 from ..paths.families import family
 from ..results.base import data_frame
 from ..results.surface import Surface
@@ -36,7 +34,7 @@ from .estimate import log_evidence
 
 
 def evidence_surface(
-    model: GPModel | SparseModel,
+    model: Described,
     grid: Mapping[str, ArrayLike],
     *,
     method: str | None = "auto",
@@ -89,7 +87,7 @@ def evidence_surface(
     >>> surface.best["k2__length_scale"], len(surface.table)
     (0.4, 6)
     """
-    check_kind("model", model, GPModel, SparseModel, PredictorsModel)
+    check_kind("model", model, Described)
     if method is not None:
         check_choice("method", method, (*METHODS, *family(model).reported))
     call = Call(
@@ -114,7 +112,7 @@ def evidence_surface(
 
 
 def _cell(
-    model: GPModel | SparseModel, words: Mapping[str, Any], deadline: float,
+    model: Described, words: Mapping[str, Any], deadline: float,
     values: Mapping[str, float], seed: tuple[Any, int], stop: Callable[[], bool],
 ) -> Cell:  # fmt: skip
     """Everything about one point, on one core; a point where numbers fail says so."""
