@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..messages import InputError
 from ._style import SHADES, new_figure
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from ..numerics.arrays import Array
     from ..results.draws import Draws
@@ -65,23 +65,28 @@ def plot_corner(
     some = np.random.default_rng(0).permutation(len(x))[:points]
     k = len(chosen)
     figure, axes = new_figure(1.0 + 1.7 * k, 1.0 + 1.7 * k, k, k, squeeze=False, sharex="col")
-    for i in range(k):
-        for j in range(k):
-            ax = axes[i, j]
-            if j > i:
-                ax.set_visible(False)
-            elif i == j:
-                _marginal(ax, x[:, i])
-            else:
-                for c in np.unique(component):
-                    rows = some[component[some] == c]
-                    shade = SHADES[int(c) % len(SHADES)]
-                    ax.plot(x[rows, j], x[rows, i], ".", ms=2, alpha=0.4, color=shade)
-            if i == k - 1:
-                ax.set_xlabel(chosen[j])
-            if j == 0 and i > 0:
-                ax.set_ylabel(chosen[i])
+    for i, j, ax in triangle(axes, chosen):
+        if i == j:
+            _marginal(ax, x[:, i])
+            continue
+        for c in np.unique(component):
+            rows = some[component[some] == c]
+            shade = SHADES[int(c) % len(SHADES)]
+            ax.plot(x[rows, j], x[rows, i], ".", ms=2, alpha=0.4, color=shade)
     return figure
+
+
+def triangle(axes: NDArray[Any], names: Sequence[str]) -> Iterator[tuple[int, int, Axes]]:
+    """Row, column and axes of panels on and below the diagonal, named at the edges; no others."""
+    for (i, j), ax in np.ndenumerate(axes):
+        if j > i:
+            ax.set_axis_off()
+            continue
+        if i == len(axes) - 1:
+            ax.set_xlabel(names[j])
+        if j == 0 and i > 0:
+            ax.set_ylabel(names[i])
+        yield i, j, ax
 
 
 def _recut(x: Array, period: float) -> Array:

@@ -16,6 +16,7 @@ from ..execution.lazy import Axes, Figure, pd
 from ..messages import InputError
 from ._given import check_drawn, check_table
 from ._style import INK, SHADES, axes_of, legend, log_ticks, new_figure, short_name, whole_ticks
+from .corner import triangle
 from .draws import plot_trace
 
 if TYPE_CHECKING:
@@ -121,28 +122,20 @@ def plot_hyperparameters(
         labels = list(names)
     figure, axes = new_figure(2.6 * p + 1, 2.3 * p + 0.6, p, p, squeeze=False)
     thinned = values[:: max(1, -(-len(values) // points))]
-    for i, row in enumerate(axes):
-        for j, ax in enumerate(row):
-            if j > i:
-                ax.set_axis_off()
-                continue
-            if logs[j]:
-                ax.set_xscale("log")
-                log_ticks(ax.xaxis)
-            if i != j and logs[i]:
-                ax.set_yscale("log")
-                log_ticks(ax.yaxis)
-            if i == j:
-                space = np.geomspace if logs[i] else np.linspace
-                edges = space(values[:, i].min(), values[:, i].max() * (1 + 1e-12), 31)
-                ax.hist(values[:, i], edges, color=INK, alpha=0.75)
-                ax.set_yticks([])
-            else:
-                ax.plot(thinned[:, j], thinned[:, i], ".", color=INK, ms=2.5, alpha=0.4)
-            if i == p - 1:
-                ax.set_xlabel(labels[j])
-            if j == 0 and i > 0:
-                ax.set_ylabel(labels[i])
+    for i, j, ax in triangle(axes, labels):
+        if logs[j]:
+            ax.set_xscale("log")
+            log_ticks(ax.xaxis)
+        if i != j and logs[i]:
+            ax.set_yscale("log")
+            log_ticks(ax.yaxis)
+        if i == j:
+            space = np.geomspace if logs[i] else np.linspace
+            edges = space(values[:, i].min(), values[:, i].max() * (1 + 1e-12), 31)
+            ax.hist(values[:, i], edges.tolist(), color=INK, alpha=0.75)
+            ax.set_yticks([])
+        else:
+            ax.plot(thinned[:, j], thinned[:, i], ".", color=INK, ms=2.5, alpha=0.4)
     return figure
 
 
