@@ -24,7 +24,7 @@ from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities
 from ..numerics.arrays import Array
 from ..paths.families import make_path
 from ..proposals.data import Coloured, DatumGuide, make_datum_guide
-from ..proposals.guide import Guide, make_guide
+from ..proposals.guide import Between, Guide, make_guide
 from ..proposals.predictors import BlockGuide, make_block_guide
 from ..proposals.steps import StepGuide, Traced, make_step_guide
 from ..proposals.tilting import Proposal as Tilting
@@ -37,7 +37,6 @@ from .islands import KEEP, Islands, Row
 if TYPE_CHECKING:
     from ..models.gp import GPModel
 
-Between = Callable[[Array], Ancestors | None]
 _THRESHOLD = 0.5  # relative effective sample size at which draws are resampled
 
 

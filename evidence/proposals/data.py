@@ -14,7 +14,6 @@ predictor: given the others, likelihoods are best behaved in mu.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -29,7 +28,7 @@ from ..gaussians.blocks import BlockSites
 from ..models.likelihoods.predicted import Several
 from ..numerics.arrays import Array, Indices
 from ..numerics.normal import standard_normal
-from .guide import CannotGuide
+from .guide import Between, CannotGuide, never
 
 #: where tilts are evaluated, in standard deviations
 LATTICE = np.array([-7.0, -5.0, -3.5, -2.5, -1.5, -0.75, 0.0, 0.75, 1.5, 2.5, 3.5, 5.0, 7.0])
@@ -66,10 +65,7 @@ class DatumGuide:
         return self.mean.size
 
     def draw(
-        self,
-        n: int,
-        rng: np.random.Generator,
-        between: Callable[[Array], Indices | None] = lambda log_weight: None,
+        self, n: int, rng: np.random.Generator, between: Between = never
     ) -> tuple[Coloured, Array]:
         """``n`` draws, and their log weights; ``between`` as for :meth:`.Guide.draw`."""
         N, P = self.y.size, self.size // self.y.size

@@ -53,8 +53,14 @@ from ..numerics.special import LOG_SQRT_2PI
 from ..numerics.truncated import multiply_tails, upper_tails
 from .integrals import Draws, Integrand, data_of, draw_with_one, workspace
 
+#: from log weights, which it may change, to the draws to go on with, if to others
+Between = Callable[[Array], Indices | None]
 _BITS = 30  # digits of a net
 _BLOCK = 32  # coordinates between two matrix products
+
+
+def never(log_weight: Array) -> None:
+    """Resamples nothing between values."""
 
 
 class CannotGuide(InputError):
@@ -110,12 +116,9 @@ class Guide:
     """Part of the Gaussian that is neither prior nor site (:mod:`evidence.proposals.twist`)."""
 
     def draw(
-        self,
-        n: int,
-        rng: np.random.Generator,
-        between: Callable[[Array], Indices | None] = lambda log_weight: None,
+        self, n: int, rng: np.random.Generator, between: Between = never,
         net: NDArray[np.uint32] | None = None,
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Array, Array]:  # fmt: skip
         """``n`` draws as columns (N, n), in the model's order, and their log weights.
 
         A guide that has learnt does not ask ``between``.

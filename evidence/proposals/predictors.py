@@ -11,7 +11,6 @@ that the next one will, which is integrated out approximately.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -28,6 +27,7 @@ from ..models.likelihoods.predicted import Several
 from ..numerics.arrays import Array, Indices
 from ..numerics.normal import normal_over_student, standard_normal, student_factor
 from .data import LATTICE, draw_tilted
+from .guide import Between, never
 from .steps import Owned, Plan, Traced, begin, draw_block, last_needed, make_plan
 
 _FEW = 32  # of them, that are scaled by a Student factor
@@ -75,19 +75,15 @@ class BlockGuide:
         return 64 if self.block == 1 else 4
 
     def draw(
-        self,
-        n: int,
-        rng: np.random.Generator,
-        between: Callable[[Array], Indices | None] = lambda log_weight: None,
+        self, n: int, rng: np.random.Generator, between: Between = never
     ) -> tuple[Traced, Array]:
         """``n`` draws, and their log weights; ``between`` as for :meth:`.Guide.draw`."""
         steps, size = self.steps, self.steps.order.size
         state = begin(self.plan, n, rng)
-        traced, away = Traced(steps, state.away, [], []), state.away
+        traced, away = Traced(steps, self.needed, state.away), state.away
         scale = np.ones(n)
         if size <= _FEW:
             scale, drawn = student_factor(n, rng), np.empty((size, n))
-        alive, done = np.empty(0, np.int64), 0
         for k, start in enumerate(range(0, size, self.block)):
             check_interrupt()
             stop = min(start + self.block, size)
@@ -107,9 +103,8 @@ class BlockGuide:
                 continue
             chosen = between(state.log_weight)
             if chosen is not None:
-                alive, done = traced.resample(alive, done, stop, self.needed, chosen), stop
+                traced.resample(stop, chosen)
                 state = state._replace(rest=state.rest[:, chosen])
-        traced.rows.append(np.concatenate([alive, np.arange(done, size)]))
         if size <= _FEW:
             state.log_weight[:] += normal_over_student(drawn)
         return traced, state.log_weight

@@ -25,8 +25,7 @@ Johansen and A. Lee, J. Am. Stat. Assoc. 112 (2017) 1636.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -42,7 +41,7 @@ from ..numerics.copies import copy
 from ..numerics.jit import jit, light_jit
 from ..numerics.normal import lanes_of, normal_over_student, standard_normal, student_factor
 from .foresight import WIDTH, add_message, foresee
-from .guide import CannotGuide, check_weighed
+from .guide import Between, CannotGuide, check_weighed, never
 from .integrals import (
     Draws,
     Integrand,
@@ -172,10 +171,8 @@ class StepGuide:
         return tuple(True if some else None for some in kinds)
 
     def draw(
-        self, n: int, rng: np.random.Generator,
-        between: Callable[[Array], Indices | None] = lambda log_weight: None, *,
-        numbers: int = 2**22,
-    ) -> tuple[Traced, Array]:  # fmt: skip
+        self, n: int, rng: np.random.Generator, between: Between = never, *, numbers: int = 2**22
+    ) -> tuple[Traced, Array]:
         """``n`` draws, and their log weights; ``between`` as for :meth:`.Guide.draw`.
 
         ``numbers``: in the draws whose shares are found at a time.
@@ -183,9 +180,7 @@ class StepGuide:
         size = self.size
         state = begin(self.plan, n, rng)
         how = (self.likelihood.kernel, self.likelihood.log_concave, self.plan)
-        traced = Traced(self.steps, state.away, [], [])
-        alive = np.empty(0, np.int64)
-        done = 0  # values that resampling has not to care about, or has already
+        traced = Traced(self.steps, self.needed, state.away)
         for start in range(0, size, self.block):
             check_interrupt()
             stop = min(start + self.block, size)
@@ -199,9 +194,8 @@ class StepGuide:
             check_weighed(state.log_weight)
             chosen = between(state.log_weight)
             if chosen is not None:
-                alive, done = traced.resample(alive, done, stop, self.needed, chosen), stop
+                traced.resample(stop, chosen)
                 state = state._replace(rest=state.rest[:, chosen])
-        traced.rows.append(np.concatenate([alive, np.arange(done, size)]))
         if self.share is not None:
             for some in np.array_split(np.arange(n), -(-n * size // numbers)):
                 drawn = self.prior.predictors(traced.take(some).T)
@@ -209,33 +203,33 @@ class StepGuide:
         return traced, state.log_weight
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Traced:
     """Draws whose values are where they were when they were needed last."""
 
     steps: Steps
+    needed: Indices
     away: Array
-    rows: list[Indices]
-    """Values that were left behind at every resampling; then those at the end."""
-    ancestors: list[Indices]
+    rows: list[Indices] = field(default_factory=list)
+    """Values that were left behind at every resampling."""
+    ancestors: list[Indices] = field(default_factory=list)
 
-    def resample(
-        self, alive: Indices, done: int, stop: int, needed: Indices, chosen: Indices
-    ) -> Indices:
+    def __post_init__(self) -> None:
+        self.alive = np.arange(self.steps.order.size)
+
+    def resample(self, stop: int, chosen: Indices) -> None:
         """Go on with the chosen draws: values up to ``stop`` that are still needed follow."""
-        alive = np.concatenate([alive, np.arange(done, stop)])
-        still = needed[alive] >= stop
-        self.rows.append(alive[~still])
+        gone = self.needed[self.alive] < stop
+        self.rows.append(self.alive[gone])
         self.ancestors.append(chosen)
-        alive = alive[still]
-        self.away[alive] = self.away[alive][:, chosen]
-        return alive
+        self.alive = self.alive[~gone]
+        follow = self.alive[self.alive < stop]
+        self.away[follow] = self.away[follow][:, chosen]
 
     def take(self, columns: Indices) -> Array:
         """Latent values of some of the draws, in the model's order, (n, len(columns))."""
         out = np.empty((self.steps.order.size, columns.size))
-        for k in range(len(self.rows) - 1, -1, -1):
-            places = self.rows[k]
+        for k, places in reversed([*enumerate([*self.rows, self.alive])]):
             values = self.away[places][:, columns] + self.steps.mean[places, None]
             out[self.steps.order[places]] = values
             if k:
