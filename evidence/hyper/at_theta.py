@@ -187,17 +187,17 @@ def guided_estimate(
             source = Stepped.of(reference)
             between = Resampling(source.log_z0, (1, size), rng, "systematic")
             (log_z,), *_, (draws,) = islands(source, between, 1)
-        if np.isnan(log_z):
-            raise NoEvidence("the weights of guided draws are not numbers")
         x = reference.model.from_latent(draws) if is_stepped(reference.model) else draws
-        return GuidedDraws(reference.model, x.T, False, np.zeros(1), log_z)
-    with numerics():
-        guide = make_guide(reference)
-        values, log_w = guide.draw(size, rng)
-        log_z = guide.log_z0 + (float(np.logaddexp.reduce(log_w)) - float(np.log(size)))
-    if np.isnan(log_z):
+        drawn = GuidedDraws(reference.model, x.T, False, np.zeros(1), log_z)
+    else:
+        with numerics():
+            guide = make_guide(reference)
+            values, log_w = guide.draw(size, rng)
+            log_z = guide.log_z0 + (float(np.logaddexp.reduce(log_w)) - float(np.log(size)))
+        drawn = GuidedDraws(reference.model, values, guide.utilities, log_w, log_z)
+    if np.isnan(drawn.log_z):
         raise NoEvidence("the weights of guided draws are not numbers")
-    return GuidedDraws(reference.model, values, guide.utilities, log_w, log_z)
+    return drawn
 
 
 class Look(NamedTuple):
@@ -334,8 +334,7 @@ class GuidedEvidence:
         return replace(self, places=places, sites=sites, root=root, n_draws=n_draws)
 
     def _ep(self, theta: Array, tol: float = COARSE) -> Any:
-        everything = self.model.hyperparameters.theta.copy()
-        everything[self.free] = theta
         apart = solve_triangular(self.root, (self.places - theta).T, lower=True)
+        everything = self.model.hyperparameters.with_logs(self.free, theta)
         nearest = np.argmin(np.sum(apart**2, axis=0))
         return ep_at(self.model, everything, self.sites[nearest], tol)

@@ -42,6 +42,7 @@ from ..messages import InputError
 from ..models.base import DataModel
 from ..models.density.model import DensityModel
 from ..models.formulas.jzs import Ratios
+from ..models.hyperparameters import scalars
 from ..models.latent import LatentModel
 from ..models.likelihoods.predicted import Several
 from ..models.likelihoods.quadrature import evaluate
@@ -133,7 +134,7 @@ def at_scales(model: DataModel, priors: Priors, n: int = 0) -> Array:
     scales = np.array([1.0, 0.1, 0.01])  # of data's spread
     spread = float(np.std(model.likelihood.location(model.y)))
     values = model.hyperparameters.values[priors.free]
-    scaled = np.isnan(np.broadcast_to(priors.lows, len(priors)))
+    scaled = np.isnan(priors.lows)
     scaled &= np.cumsum(scaled) <= _FEW
     each = [spread * scales if own else [v] for own, v in zip(scaled, values, strict=True)]
     return np.array(list(itertools.product(*[[0.0]] * n, *each)))
@@ -161,10 +162,10 @@ def _closed_form(
     closed = ClosedForm(evidence, priors.lows, model.hyperparameters.n_kernel)
     if prior is None or evidence.cost > most:
         return closed
-    noise, every = priors.free >= closed.n_kernel, np.broadcast_to(priors.lows, len(priors))
+    noise = priors.free >= closed.n_kernel
     if noise.any():
         largest = float(max(np.abs(model.y).max(), np.abs(model.prior.mean).max()))
-        effects = np.flatnonzero(np.isnan(every) & ~noise)
+        effects = np.flatnonzero(np.isnan(priors.lows) & ~noise)
         heights = partial(closed.heights, priors)
         check_scatter(heights, priors, int(np.flatnonzero(noise)[0]), effects, largest)
     many = grouped is not None and evidence.cost < dearest
@@ -203,10 +204,9 @@ class ExactEvidence:
 
     def at(self, values: Array) -> float:
         """-inf where numbers fail."""
-        theta = self.model.hyperparameters.theta.copy()
         with suppress(NoEvidence, InputError), numerics():
-            theta[self.free] = to_line(values, self.lows)
-            value = self._log_z(theta)
+            logs = to_line(values, self.lows)
+            value = self._log_z(self.model.hyperparameters.with_logs(self.free, logs))
             return value if np.isfinite(value) else -np.inf
         return -np.inf
 
@@ -225,9 +225,7 @@ class ExactEvidence:
     def gradient(self, theta: Array, steep: float = 10.0) -> Array:
         """Of log Z in what is free, or :class:`.NoEvidence`: one that is ``steep`` times as large
         as data and nats together is what cancellation left."""
-        everything = self.model.hyperparameters.theta.copy()
-        everything[self.free] = theta
-        reference = ep_at(self.model, everything)
+        reference = ep_at(self.model, self.model.hyperparameters.with_logs(self.free, theta))
         with numerics():
             gradient = log_evidence_gradient(reference)[self.free]
         if not np.abs(gradient).max() <= steep * (self.model.y.size + abs(reference.logz)):
@@ -245,8 +243,8 @@ class EPEvidence:
         self.model, self.free, self.lows = model.without_matrices(), priors.free, priors.lows
 
     def _fit(self, values: Array) -> Any:
-        theta = self.model.hyperparameters.theta.copy()
-        theta[self.free] = to_line(values, self.lows)
+        logs = to_line(values, self.lows)
+        theta = self.model.hyperparameters.with_logs(self.free, logs)
         return ep_at(self.model, theta, tol=COARSE)
 
     def __call__(self, values: Array) -> float:
@@ -340,8 +338,7 @@ class LikelihoodOfAll:
         self.parts, self.likelihood, self.n = parts, model.likelihood, model.n
         self.y, self.theta = model.y, model.theta
         self.design, self.middle = model.A.toarray(), model.prior.mean
-        values = {name: model.likelihood.value_of(name) for name in model.likelihood.free}
-        self.names = [name for name, value in values.items() if np.ndim(value) == 0]
+        self.names = scalars(model.likelihood)
 
     def __call__(self, rows: Array) -> Array:
         z, values = rows[:, : self.n], self.parts.values(rows[:, self.n :])

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 
+from ..models.hyperparameters import scalars
 from ..models.likelihoods.quadrature import evaluate
 from ..models.sparse import SparseModel
 from ..numerics.arrays import Array, Indices
@@ -44,8 +45,7 @@ class EffectsIntegrated:
         #: data by groups, the first of which is repeated where there are fewer
         self.table = np.array([np.r_[m, np.full(most - len(m), m[0])] for m in members])
         self.real = np.arange(most) < np.array([[len(m)] for m in members])
-        free = model.likelihood.free
-        self.names = [n for n in free if np.ndim(model.likelihood.value_of(n)) == 0]
+        self.names = scalars(model.likelihood)
 
     @property
     def cost(self) -> float:

@@ -99,7 +99,7 @@ def check_peaks(
     likelihood = model.likelihood
     if model.n_predictors > 1 or not (likelihood.log_concave or likelihood.unimodal):
         return
-    positive = np.isnan(np.broadcast_to(priors.lows, len(priors)))
+    positive = np.isnan(priors.lows)
     effects = np.flatnonzero((parts.free < parts.n_kernel) & positive)
     for noise in np.flatnonzero(parts.free >= parts.n_kernel):
         name = scalars(model.likelihood)[parts.free[noise] - parts.n_kernel]

@@ -69,13 +69,22 @@ class Hyperparameters:
         """What ``theta`` stands for."""
         return natural(self.theta, self.lows)
 
+    def with_logs(self, places: Indices | list[int], logs: Array) -> Array:
+        """``theta`` with others at some places."""
+        out = self.theta.copy()
+        out[places] = logs
+        return out
+
     def index(self, name: str) -> int:
         """Position of ``name``, or of the one name that ends with it."""
         found = self.every(name)
-        if len(found) == 1:
-            return found[0]
+        if len(found) > 1:
+            raise self._ambiguous(name, found)
+        return found[0]
+
+    def _ambiguous(self, name: str, found: list[int]) -> InputError:
         several = ", ".join(self.names[i] for i in found)
-        raise InputError(
+        return InputError(
             f"hyperparameter {name!r} is ambiguous: it may be {several}; name each of them"
         )
 
@@ -96,13 +105,10 @@ class Hyperparameters:
         ]
         if not found and self.likelihood:
             found = [i for i, word in own.items() if synonym(self.likelihood, word) == name]
-        several = ", ".join(self.names[i] for i in found)
         if len(found) == 1 or len({_ENTRY.sub("", self.names[i]) for i in found}) == 1:
             return found
         if found:
-            raise InputError(
-                f"hyperparameter {name!r} is ambiguous: it may be {several}; name each of them"
-            )
+            raise self._ambiguous(name, found)
         listed = ", ".join(self.names) or "none"
         raise InputError(
             f"unknown hyperparameter {shown(name)}{suggest(name, self.names)} Free: {listed}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Number
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
@@ -20,6 +20,7 @@ from scipy.special import ndtr, ndtri
 from ..execution.arguments import listed, rows, shown
 from ..messages import InputError
 from ..numerics.arrays import Array, Indices
+from .borrowed import borrowed
 from .scales import log_slope, natural, to_line
 
 if TYPE_CHECKING:
@@ -99,17 +100,9 @@ class OnAnother:
 
     prior: Frozen
 
-    @property
-    def dist(self) -> rv_continuous:
-        return self.prior.dist
-
-    @property
-    def args(self) -> tuple[Any, ...]:
-        return tuple(self.prior.args)
-
-    @property
-    def kwds(self) -> dict[str, Any]:
-        return dict(self.prior.kwds)
+    dist = borrowed("prior.dist")
+    args = borrowed("prior.args")
+    kwds = borrowed("prior.kwds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +133,11 @@ class Priors:
     """Their positions among all of the model's."""
     distributions: tuple[Any, ...]
     """Frozen scipy.stats distributions of the natural values, or ``"flat"``."""
-    lows: ArrayLike = np.nan
-    """Where intervals (low, 1) begin; NaN for positive numbers."""
+    lows: Array = field(default_factory=lambda: np.array(np.nan))
+    """Where intervals (low, 1) begin, (P,), or the same for all; NaN for positive numbers."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lows", np.broadcast_to(self.lows, len(self)))
 
     @classmethod
     def of(
@@ -210,8 +206,7 @@ class Priors:
 
     def _each(self, theta: Array) -> Iterator[Array]:
         """Log densities one by one."""
-        lows = np.broadcast_to(self.lows, len(self))
-        for p, (distribution, low) in enumerate(zip(self.distributions, lows, strict=True)):
+        for p, (distribution, low) in enumerate(zip(self.distributions, self.lows, strict=True)):
             place = theta[..., p]
             if isinstance(distribution, str):
                 yield _FLAT_CONSTANT - 0.5 * (place / _FLAT_SD) ** 2
@@ -235,8 +230,7 @@ class Priors:
     def natural(self) -> list[Any] | None:
         """Distributions of all natural values, what is flat included; None where one of them has
         no quantiles."""
-        lows = np.broadcast_to(self.lows, len(self))
-        pairs = zip(self.distributions, lows, strict=True)
+        pairs = zip(self.distributions, self.lows, strict=True)
         every = [Flat(float(low)) if isinstance(d, str) else d for d, low in pairs]
         return every if all(hasattr(d, name) for d in every for name in _QUANTILES) else None
 
@@ -250,11 +244,10 @@ class Priors:
 
     def support(self) -> Array:
         """Bounds on the line, shape (P, 2), infinite where there are none."""
-        lows = np.broadcast_to(self.lows, len(self))
-        everywhere = natural([[-np.inf], [np.inf]], lows).T
+        everywhere = natural([[-np.inf], [np.inf]], self.lows).T
         pairs = zip(self.distributions, everywhere, strict=True)
         ends = [widest if d == "flat" else d.support() for d, widest in pairs]
-        return to_line(np.array(ends, dtype=float), lows[:, None])
+        return to_line(np.array(ends, dtype=float), self.lows[:, None])
 
 
 def held(hyperparameters: Named, fixed: Iterable[str]) -> set[int]:

@@ -110,8 +110,7 @@ class Optimum(ResultOnAxes):
     def _restore(cls, state: dict[str, Any], models: Mapping[str, Any]) -> Self:
         if "model" in models:
             free, table = models["model"].hyperparameters, state["table"]
-            theta = free.theta.copy()
-            theta[[free.index(name) for name in table.index]] = table.log_value
-            model = models["model"].at(theta)
+            where = [free.index(name) for name in table.index]
+            model = models["model"].at(free.with_logs(where, table.log_value))
             models, state = {"model": model}, {**state, "reference": fit_best(model)}
         return super()._restore(state, models)

@@ -184,8 +184,7 @@ def _directly(
             found = _corrected(found, log_p, some, np.random.default_rng(call.random_seed))
     if len(theta) and drawn is None:
         values = density.log_prob(density.inward(some))  # -inf where they round to a wall
-        best = model.hyperparameters.theta.copy()
-        best[prior.free] = theta[int(np.argmax(values))]
+        best = model.hyperparameters.with_logs(prior.free, theta[int(np.argmax(values))])
         with within(clock.last_moment), suppress(RuntimeError, Stopped):  # EP may fail there
             optimum = _optimum(model.at(np.clip(best, *model.hyperparameters.bounds.T)), prior)
     ep = Estimate("ep", logz_ep, math.nan, found.rows[-1].seconds)
@@ -196,7 +195,7 @@ def _directly(
         islands=found.islands, warnings=found.warnings,
         notes=(*model.notes, *found.notes), settings=settings, model=model.describe(),
         evaluations=found.evaluations, resolution=found.resolution, names=prior.names, theta=theta,
-        lows=np.broadcast_to(prior.lows, len(prior)), logz_ep=logz_ep, optimum=optimum,
+        lows=prior.lows, logz_ep=logz_ep, optimum=optimum,
     )  # fmt: skip
 
 
@@ -345,7 +344,7 @@ def _result(
         notes=(*model.notes, *([] if pilot is None else pilot.notes)),
         settings={**settings, "interrupted": call.clock.interrupted.is_set()},
         model=model.describe(), names=prior.names, theta=theta,
-        lows=np.broadcast_to(prior.lows, len(prior)), logz_ep=logz_ep, optimum=start.optimum,
+        lows=prior.lows, logz_ep=logz_ep, optimum=start.optimum,
     )  # fmt: skip
 
 
@@ -424,16 +423,14 @@ def fits_over_theta(
         raise InputError(
             f"posterior was made for another model, {result.model}, not {model.describe()}"
         )
-    theta = model.hyperparameters.theta.copy()
     where = [model.hyperparameters.index(name) for name in result.names]
     draws = result.theta.reshape(-1, len(result.names))
     chosen = np.linspace(0, len(draws) - 1, min(most, len(draws), settings))
     sites = None
     for own in draws[chosen.round().astype(int)]:
-        theta[where] = own
         with suppress(NoEvidence):
             near = sites if model.likelihood.log_concave or model.n_predictors > 1 else None
-            reference = ep_at(model, theta, near, 1e-6)
+            reference = ep_at(model, model.hyperparameters.with_logs(where, own), near, 1e-6)
             sites = reference.sites
             yield reference
 

@@ -204,9 +204,7 @@ def _from_integral(
             order = rng.permutation(len(integral.theta))[: min(settings, draws)]
             parts = np.array_split(np.arange(draws), len(order))
             for own, part in zip(integral.theta[order], parts, strict=True):
-                everything = model.hyperparameters.theta.copy()
-                everything[free] = own
-                reference = ep_at(model, everything, tol=1e-6)
+                reference = ep_at(model, model.hyperparameters.with_logs(free, own), tol=1e-6)
                 for t in part:
                     value = guided_estimate(reference, guided, rng, np.inf).pick(rng)
                     theta[c, t], loglik[c, t] = own, log_likelihood(reference.model, value[0])

@@ -75,7 +75,7 @@ def _with_data(
     """``tries``: draws of priors, of which extremes leave no model."""
     where = ranked(model)[1]
     priors = {} if model.priors is None else dict(model.priors.items())
-    lows = np.broadcast_to(np.nan if model.priors is None else model.priors.lows, len(priors))
+    lows = np.zeros(0) if model.priors is None else model.priors.lows
     for _ in range(tries):
         values = [
             float(Flat(low).ppf(rng.random()) if isinstance(d, str) else d.rvs(random_state=rng))
