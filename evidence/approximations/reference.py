@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
@@ -28,15 +28,15 @@ _TAIL = 0.5 * (_DEGREES + 1.0)
 
 
 @dataclass(eq=False)
-class GaussianReference:
+class Reference:
     """q(x) = N(mean, cov), its sites, and the estimate of log Z it stands for.
 
     ``mean`` and ``var`` are those of the latent values x, which samples hold.
     """
 
     name: str
-    model: LatentModel
-    sites: Sites
+    model: Any
+    sites: tuple[Any, ...]
     mean: Array
     var: Array
     logz: float
@@ -44,6 +44,27 @@ class GaussianReference:
     n_sweeps: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+
+    gaussian: ClassVar[Any]
+    """q, which can be asked for more than mean and variances; factorised anew if not kept."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A matrix is not worth its way to another process."""
+        dense = self.model.prior.covariance is not None
+        return {k: v for k, v in vars(self).items() if not (dense and k == "gaussian")}
+
+    @cached_property
+    def cov(self) -> Array:
+        """Σ, square in the number of latent values."""
+        return self.gaussian.covariance
+
+
+@dataclass(eq=False)
+class GaussianReference(Reference):
+    """A reference whose sites see one predictor each."""
+
+    model: LatentModel
+    sites: Sites
     share: Share | None = None
     """Of the posterior, where this is a component of a :class:`.Mixture`."""
     rounding: float = 0.0
@@ -81,7 +102,6 @@ class GaussianReference:
 
     @cached_property
     def gaussian(self) -> Gaussian:
-        """q, which can be asked for more than mean and variances; factorised anew if not kept."""
         return self.model.prior.with_sites(self.sites.nu, self.sites.tau)
 
     def keep(self, q: Gaussian) -> GaussianReference:
@@ -89,21 +109,11 @@ class GaussianReference:
         self.gaussian = q
         return self
 
-    def __getstate__(self) -> dict[str, Any]:
-        """A matrix is not worth its way to another process."""
-        dense = self.model.prior.covariance is not None
-        return {k: v for k, v in vars(self).items() if not (dense and k == "gaussian")}
-
     def surrender(self) -> Gaussian:
         """q, whose memory another fit may take over; this reference would factorise it anew."""
         q = self.gaussian
         del self.gaussian
         return q
-
-    @cached_property
-    def cov(self) -> Array:
-        """Σ, shape (N, N)."""
-        return self.gaussian.covariance
 
     @cached_property
     def eigh(self) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from ...gaussians.base import Prior
 from ...gaussians.blocks import BlockGaussian, BlockSites
 from ...messages import InputError
 from ...numerics.arrays import Array
-from ..reference import positive_eigh
+from ..reference import Reference, positive_eigh
 
 #: predictors of all data that a matrix is made of: with more, Monte Carlo starts from the prior
 LARGEST_DENSE = 8000
@@ -31,22 +31,10 @@ class OfSeveral(Protocol):
 
 
 @dataclass(eq=False)
-class BlockReference:
-    """q(x) = N(mean, cov), its sites, and the estimate of log Z it stands for.
+class BlockReference(Reference):
+    """A reference whose sites see several predictors each."""
 
-    ``mean`` and ``var`` are those of the latent values, which samples hold.
-    """
-
-    name: str
-    model: Any
     sites: BlockSites
-    mean: Array
-    var: Array
-    logz: float
-    converged: bool = True
-    n_sweeps: int = 0
-    seconds: float = 0.0
-    warnings: tuple[str, ...] = ()
 
     share = None
 
@@ -64,13 +52,7 @@ class BlockReference:
 
     @cached_property
     def gaussian(self) -> BlockGaussian:
-        """q, which can be asked for more; factorised anew if not kept."""
         return self.model.prior.with_blocks(self.sites)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A matrix is not worth its way to another process."""
-        dense = self.model.prior.covariance is not None
-        return {k: v for k, v in vars(self).items() if not (dense and k == "gaussian")}
 
     @property
     def predictors(self) -> tuple[Array, Array]:
@@ -89,11 +71,6 @@ class BlockReference:
     def logz_corrected(self) -> float:
         """The same: there is no correction."""
         return self.logz
-
-    @cached_property
-    def cov(self) -> Array:
-        """Σ, shape (P·N, P·N)."""
-        return self.gaussian.covariance
 
     @cached_property
     def eigh(self) -> tuple[Array, Array]:
