@@ -12,21 +12,7 @@ from scipy.linalg.blas import dtrmv, dtrsv
 from scipy.linalg.lapack import dpotrf
 
 from ..numerics.arrays import Array
-from ..numerics.jit import jit
-
-
-@jit
-def _unpack(a, diagonal, shift, out):
-    """``out`` = K + shift · I from its diagonal up, K being read below that of ``a``."""
-    tile = 32
-    n = a.shape[0]
-    for i0 in range(0, n, tile):
-        for j0 in range(i0, n, tile):
-            for j in range(j0, min(j0 + tile, n)):
-                for i in range(i0, min(i0 + tile, j)):
-                    out[i, j] = a[j, i]
-    for i in range(n):
-        out[i, i] = diagonal[i] + shift
+from ..numerics.triangles import rows
 
 
 class CholeskyFactor:
@@ -53,7 +39,9 @@ class CholeskyFactor:
         assert self._whole
         if self._shifted is None or self._shifted[0] != shift:
             K = np.empty(self._L.shape)
-            _unpack(self._L.T, self._diagonal, shift, K)
+            for some, on in rows(len(K)):  # from the diagonal up
+                K[some, on] = self._L[some, on]
+            K.flat[:: len(K) + 1] = self._diagonal + shift
             self._shifted = shift, CholeskyFactor(K, whole=False)
         return self._shifted[1]
 
