@@ -214,9 +214,8 @@ def make_block_guide(reference: BlockReference, *, stride: int = 16) -> BlockGui
     design = csr_array((A.data, place[A.indices], A.indptr), shape=A.shape)
     base = A @ steps.mean[place] + prior.offset
     seen = np.repeat(np.arange(P * N) % N, np.diff(design.indptr))
-    last, needed, nothing = np.zeros(N, np.int64), np.arange(size), np.empty(0, np.int64)
+    last, needed = np.zeros(N, np.int64), last_needed(steps)
     np.maximum.at(last, seen, design.indices)
-    last_needed(steps.indptr, steps.indices, np.zeros(1, np.int64), nothing, nothing, needed)
     np.maximum.at(needed, design.indices, last[seen])
     order = np.argsort(last, kind="stable")
     block = 1 if model.likelihood.steep and size > _FEW else stride

@@ -38,7 +38,7 @@ from ..gaussians.base import Constraint, Prior, Sites, Steps
 from ..models.likelihoods.base import Likelihood
 from ..numerics.arrays import Array, Indices
 from ..numerics.copies import copy
-from ..numerics.jit import jit, light_jit
+from ..numerics.jit import jit
 from ..numerics.normal import lanes_of, normal_over_student, standard_normal, student_factor
 from .foresight import WIDTH, add_message, foresee
 from .guide import Between, CannotGuide, check_weighed, never
@@ -262,8 +262,8 @@ def make_step_guide(reference: GaussianReference, *, positive: float = 1e-10) ->
             f"without the sites of one of its latent values the {reference.name} reference is not "
             "a distribution; use method='smc'"
         )
-    needed = np.arange(steps.order.size)
-    last_needed(steps.indptr, steps.indices, owned.known_first, owned.known, owners, needed)
+    needed = last_needed(steps)
+    np.maximum.at(needed, owned.known, np.repeat(owners, np.diff(owned.known_first)))
     theta = np.ascontiguousarray(likelihood.theta(model.y)[:, order].T)
     hints = np.ascontiguousarray(likelihood.locations(model.y)[:, order].T)
     messages = _foreseen(likelihood.kernel, steps, owned, sites, theta)
@@ -349,14 +349,11 @@ def _owned(
     )  # fmt: skip
 
 
-@light_jit
-def last_needed(indptr, indices, known_first, known, owners, needed):
-    for k in range(needed.size):
-        for p in range(indptr[k], indptr[k + 1]):
-            needed[indices[p]] = k
-    for i in range(owners.size):
-        for p in range(known_first[i], known_first[i + 1]):
-            needed[known[p]] = max(needed[known[p]], owners[i])
+def last_needed(steps: Steps) -> Indices:
+    """The last step at which others are drawn from every latent value, or it itself is."""
+    needed = np.arange(steps.order.size)
+    np.maximum.at(needed, steps.indices, np.repeat(needed, np.diff(steps.indptr)))
+    return needed
 
 
 @jit
