@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ..numerics.arrays import Array
 from ..numerics.jit import jit
@@ -32,8 +33,8 @@ class StepRoot(Root):
 
     def whiten(self, away: Array) -> Array:
         steps = self.steps
-        x = np.ascontiguousarray(away[steps.order])
-        _residuals(steps.indptr, steps.indices, steps.weights, x)
+        x = away[steps.order]
+        x -= csr_array((steps.weights, steps.indices, steps.indptr), shape=2 * (len(x),)) @ x
         sd = steps.sd[:, None]
         return np.divide(x, sd, out=np.zeros_like(x), where=sd > 0.0)
 
@@ -52,11 +53,3 @@ def _backwards(indptr, indices, weights, x):
         for p in range(indptr[k], indptr[k + 1]):
             for m in range(x.shape[1]):
                 x[indices[p], m] += weights[p] * x[k, m]
-
-
-@jit
-def _residuals(indptr, indices, weights, x):
-    for k in range(x.shape[0] - 1, -1, -1):
-        for p in range(indptr[k], indptr[k + 1]):
-            for m in range(x.shape[1]):
-                x[k, m] -= weights[p] * x[indices[p], m]

@@ -87,8 +87,8 @@ class Pattern:
     def turned(self, A: csr_array, J: int) -> Pattern:
         """Of another design with J rows for each of the first N, at the same places."""
         of_one = self.pairs[1][: _count(A.indptr[: A.shape[0] // J + 1])]
-        products = np.empty(J * of_one.size)
-        _multiply(A.indptr, A.data, products)
+        indptr = A.indptr.astype(np.int64)
+        *_, products = _pairs(J * of_one.size, indptr, A.indices, A.data)
         return replace(self, pairs=(A.indptr, np.tile(of_one, J), products))
 
     @property
@@ -651,16 +651,6 @@ def _count(indptr: Indices) -> int:
     return int(np.sum(m.astype(np.int64) * (m + 1) // 2))
 
 
-@jit
-def _multiply(indptr, data, products):
-    k = 0
-    for i in range(indptr.size - 1):
-        for p in range(indptr[i], indptr[i + 1]):
-            for r in range(indptr[i], p + 1):
-                products[k] = data[p] * data[r]
-                k += 1
-
-
 @light_jit
 def _add_pairs(indptr, places, products, tau, out):
     """Σ τ a aᵀ, one triangle."""
@@ -686,20 +676,13 @@ def _sum_pairs(indptr, places, products, selected, out):
         out[i] = total
 
 
-@light_jit
-def _reversed_rows(indptr, indices, data):
+def _reversed_rows(
+    indptr: Indices, indices: Indices, data: Array
+) -> tuple[Indices, Indices, Array, Array]:
     """Columns of L as regressions in the reversed order: (indptr, indices, weights, sd)."""
-    n = indptr.size - 1
-    starts, sd = np.zeros(n + 1, np.int64), np.empty(n)
-    where, weights = np.empty(indices.size - n, np.int64), np.empty(indices.size - n)
-    used = 0
-    for row in range(n):
-        k = n - 1 - row
-        pivot = data[indptr[k]]
-        sd[row] = 1.0 / pivot
-        for p in range(indptr[k + 1] - 1, indptr[k], -1):
-            where[used] = n - 1 - indices[p]
-            weights[used] = -data[p] / pivot
-            used += 1
-        starts[row + 1] = used
-    return starts, where, weights, sd
+    n, below = indptr.size - 1, np.ones(indices.size, bool)
+    pivot, counts = data[indptr[:-1]], np.diff(indptr) - 1
+    below[indptr[:-1]] = False
+    starts = np.concatenate([[0], np.cumsum(counts[::-1])])
+    weights = -data[below] / np.repeat(pivot, counts)
+    return starts, n - 1 - indices[below][::-1], weights[::-1].copy(), 1.0 / pivot[::-1]
