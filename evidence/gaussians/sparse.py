@@ -53,9 +53,14 @@ class Pattern:
     analysis: Analysis
     diagonal: Indices
     """Places of the diagonal, (n,)."""
-    pairs: tuple[Indices, Indices, Array]
-    """``indptr`` of A, and of every row's pairs of entries, each with those up to itself, places
-    and products."""
+    touched: Indices
+    """Places that sites change."""
+    counts: Array
+    """How often an entry of a symmetric matrix is at each of these: once on the diagonal, or
+    twice."""
+    pairs: csc_array
+    """Of every row of A, a column, the products of its pairs of entries, each with those up to
+    itself, at places that are touched: one triangle of a aᵀ."""
 
     @classmethod
     def of(
@@ -79,39 +84,43 @@ class Pattern:
     @classmethod
     def upon(cls, analysis: Analysis, A: csr_array) -> Pattern:
         """Where A's rows enter a matrix that was analysed."""
-        latent, indptr = np.arange(analysis.n), A.indptr.astype(np.int64)
-        first, second, products = _pairs(_count(indptr), indptr, A.indices, A.data)
-        places = analysis.locate(first, second)
-        return cls(analysis, analysis.locate(latent, latent), (A.indptr, places, products))
+        latent, ends = np.arange(analysis.n), _pairs_until(A)
+        diagonal = analysis.locate(latent, latent)
+        first, second, products = _pairs(ends[-1], A.indptr, A.indices, A.data)
+        places, touched = analysis.locate(first, second), np.zeros(analysis.size, bool)
+        touched[places] = True
+        columns = products, (np.cumsum(touched) - 1)[places], ends
+        counts = np.full(analysis.size, 2.0)
+        counts[diagonal] = 1.0
+        pairs = csc_array(columns, shape=(touched.sum(), A.shape[0]))
+        return cls(analysis, diagonal, np.flatnonzero(touched), counts[touched], pairs)
 
     def turned(self, A: csr_array, J: int) -> Pattern:
         """Of another design with J rows for each of the first N, at the same places."""
-        of_one = self.pairs[1][: _count(A.indptr[: A.shape[0] // J + 1])]
-        indptr = A.indptr.astype(np.int64)
-        *_, products = _pairs(J * of_one.size, indptr, A.indices, A.data)
-        return replace(self, pairs=(A.indptr, np.tile(of_one, J), products))
+        ends = _pairs_until(A)
+        *_, products = _pairs(ends[-1], A.indptr, A.indices, A.data)
+        columns = products, np.tile(self.pairs.indices[: ends[-1] // J], J), ends
+        return replace(self, pairs=csc_array(columns, shape=(self.touched.size, A.shape[0])))
 
     @property
     def memory(self) -> float:
         """Bytes that EP needs at its largest, roughly."""
         each = 400.0  # bytes of vectors that EP makes on the way, for every latent value and datum
-        data = self.pairs[0].size - 1
+        data = self.pairs.shape[1]
         sites = 14.0 * 8.0 * 2.0 * data  # what Anderson's extrapolation remembers
         vectors = each * (self.analysis.n + data)
-        return float(2.0 * self.analysis.memory + 16.0 * self.pairs[1].size + sites + vectors)
+        return float(2.0 * self.analysis.memory + 16.0 * self.pairs.nnz + sites + vectors)
 
     def with_sites(self, prior: Array, tau: Array | None) -> Array:
         """The numbers of P from those of Q."""
         out = prior.copy()
         if tau is not None:
-            _add_pairs(*self.pairs, tau, out)
+            out[self.touched] += self.pairs @ tau
         return out
 
     def quadratic(self, selected: Array) -> Array:
         """aᵢᵀ P⁻¹ aᵢ for every row of A, from the selected inverse."""
-        out = np.empty(self.pairs[0].size - 1)
-        _sum_pairs(*self.pairs, selected, out)
-        return out
+        return np.asarray((self.counts * selected[self.touched]) @ self.pairs)
 
 
 class SparsePrior(Prior):
@@ -645,35 +654,10 @@ def padded(designs: list[csr_array]) -> csr_array:
     return csr_array((data.ravel(), columns, indptr), shape=(len(designs) * N, n))
 
 
-def _count(indptr: Indices) -> int:
-    """Pairs of entries in these rows."""
-    m: Indices = np.diff(indptr)
-    return int(np.sum(m.astype(np.int64) * (m + 1) // 2))
-
-
-@light_jit
-def _add_pairs(indptr, places, products, tau, out):
-    """Σ τ a aᵀ, one triangle."""
-    k = 0
-    for i in range(tau.size):
-        m = indptr[i + 1] - indptr[i]
-        for _ in range(m * (m + 1) // 2):
-            out[places[k]] += products[k] * tau[i]
-            k += 1
-
-
-@light_jit
-def _sum_pairs(indptr, places, products, selected, out):
-    k = 0
-    for i in range(out.size):
-        total = 0.0
-        for p in range(indptr[i + 1] - indptr[i]):
-            for _ in range(p):
-                total += 2.0 * products[k] * selected[places[k]]
-                k += 1
-            total += products[k] * selected[places[k]]
-            k += 1
-        out[i] = total
+def _pairs_until(A: csr_array) -> Indices:
+    """How many pairs of entries all rows before each have, (rows + 1,)."""
+    m = np.diff(A.indptr).astype(np.int64)
+    return np.concatenate([[0], np.cumsum(m * (m + 1) // 2)])
 
 
 def _reversed_rows(
