@@ -51,8 +51,6 @@ class Pattern:
     """
 
     analysis: Analysis
-    diagonal: Indices
-    """Places of the diagonal, (n,)."""
     touched: Indices
     """Places that sites change."""
     counts: Array
@@ -84,16 +82,15 @@ class Pattern:
     @classmethod
     def upon(cls, analysis: Analysis, A: csr_array) -> Pattern:
         """Where A's rows enter a matrix that was analysed."""
-        latent, ends = np.arange(analysis.n), _pairs_until(A)
-        diagonal = analysis.locate(latent, latent)
+        ends = _pairs_until(A)
         first, second, products = _pairs(ends[-1], A.indptr, A.indices, A.data)
         places, touched = analysis.locate(first, second), np.zeros(analysis.size, bool)
         touched[places] = True
         columns = products, (np.cumsum(touched) - 1)[places], ends
         counts = np.full(analysis.size, 2.0)
-        counts[diagonal] = 1.0
+        counts[analysis.diagonal] = 1.0
         pairs = csc_array(columns, shape=(touched.sum(), A.shape[0]))
-        return cls(analysis, diagonal, np.flatnonzero(touched), counts[touched], pairs)
+        return cls(analysis, np.flatnonzero(touched), counts[touched], pairs)
 
     def turned(self, A: csr_array, J: int) -> Pattern:
         """Of another design with J rows for each of the first N, at the same places."""
@@ -137,7 +134,7 @@ class SparsePrior(Prior):
         self.design, self.offset, self.pattern = design, offset, pattern
         self.C = np.zeros((0, latent_mean.size)) if constraints is None else constraints[0]
         held = _held(null)
-        at = pattern.diagonal[held]
+        at = pattern.analysis.diagonal[held]
         strength = _HOLD * np.where(numbers[at] == 0.0, 1.0, numbers[at])
         self.ground = dict(zip(held.tolist(), strength.tolist(), strict=True))
         #: of B without sites
@@ -261,7 +258,7 @@ class SparseGaussian(Gaussian):
         with its precision, in the direction of Q, whose pattern is that precision's."""
         prior = self.prior
         numbers = 2.0 * prior.pattern.analysis.assemble(Q)[: prior.pattern.analysis.size]
-        numbers[prior.pattern.diagonal] *= 0.5
+        numbers[prior.pattern.analysis.diagonal] *= 0.5
         moved = prior.forced, self.latent_mean - prior.latent_mean + prior.forced
         of_prior, of_q = (
             solved.contracted(Q, numbers) + away @ (Q @ away)
@@ -279,7 +276,8 @@ class SparseGaussian(Gaussian):
         """By a change of the entries of P in their last digits."""
         prior = self.prior
         numbers = prior.pattern.with_sites(prior.numbers, self.tau)
-        return 0.5 * _EPS * float(numbers[prior.pattern.diagonal] @ self.solved.latent_variances)
+        diagonal = numbers[prior.pattern.analysis.diagonal]
+        return 0.5 * _EPS * float(diagonal @ self.solved.latent_variances)
 
     def solve(self, v: Array) -> Array:
         return self.prior.design @ self.solved.solve(self.prior.design.T @ v)
@@ -511,7 +509,7 @@ class Solved(Root):
     @cached_property
     def latent_variances(self) -> Array:
         """diag P⁻¹."""
-        out = self._selected[self.prior.pattern.diagonal]
+        out = self._selected[self.prior.pattern.analysis.diagonal]
         for U, S in self.changes:
             out = out + np.einsum("nj,jk,nk->n", U, S, U)
         return out

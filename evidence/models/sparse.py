@@ -385,7 +385,7 @@ def _further_null(
     """
     n, scale = Q.shape[0], float(Q.diagonal().max())
     numbers = pattern.analysis.assemble(Q)
-    numbers[pattern.diagonal] += shift * scale
+    numbers[pattern.analysis.diagonal] += shift * scale
     try:
         factor = Factor.of(pattern.analysis, numbers)
     except np.linalg.LinAlgError:  # no precision at all, which is refused when it is factorised

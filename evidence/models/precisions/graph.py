@@ -61,8 +61,7 @@ def icar(
     grounded = csc_array(R + diags_array(np.where(alone, 0.0, ground)))
     analysis = analyse(grounded)
     factor = Factor.of(analysis, analysis.assemble(grounded))
-    sites = np.arange(n)
-    G = factor.selected()[analysis.locate(sites, sites)]
+    G = factor.selected()[analysis.diagonal]
     rows = factor.solve(np.ones(n))
     total = np.bincount(part, rows, parts)
     variances = G - 2.0 * rows / size[part] + (total / size**2)[part]

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from ..arrays import Array, Indices
-from ..jit import jit, light_jit, reduction, vector_loop
+from ..jit import jit, light_jit, vector_loop
 from ..lapack import potrf, scratch, syrk
 from ..threads import run, single_blas
 from . import blas
@@ -150,17 +150,6 @@ def _side_by_side(work: Callable[[int], None], analysis: Analysis) -> None:
             run(share, 2)
 
 
-@reduction
-def half_logdet(panels, x):
-    """Σ log L_kk."""
-    total = 0.0
-    for p in range(panels.offsets.size - 1):
-        rows = panels.starts[p + 1] - panels.starts[p]
-        for j in range(panels.first[p + 1] - panels.first[p]):
-            total += math.log(x[panels.offsets[p] + j * (rows + 1)])
-    return total
-
-
 @light_jit
 def by_columns(panels, x, nnz):
     """L as compressed sparse columns."""
@@ -233,7 +222,7 @@ class Factor:
     @cached_property
     def half_logdet(self) -> float:
         """Σ log L_kk = ½ log|P|."""
-        return float(half_logdet(self.analysis.panels, self._x))
+        return float(np.log(self._x[self.analysis.diagonal]).sum())
 
     def half_solve(self, b: Array) -> Array:
         """L⁻¹ b[order], in the order of elimination; b is (n,) or (n, J)."""
@@ -312,10 +301,6 @@ class _Dense(Factor):
 
     def square(self) -> Array:
         return self._packed(self._lower @ self._lower.T)
-
-    @cached_property
-    def half_logdet(self) -> float:
-        return float(np.log(np.diag(self._lower)).sum())
 
     def half_solve(self, b: Array) -> Array:
         v = np.asarray(b, float)[self.analysis.order]

@@ -107,6 +107,12 @@ class Analysis:
             raise KeyError((int(i.flat[missing[0]]), int(j.flat[missing[0]])))
         return at.reshape(i.shape)
 
+    @cached_property
+    def diagonal(self) -> Indices:
+        """Positions of the diagonal."""
+        every = np.arange(self.n)
+        return self.locate(every, every)
+
     def assemble(self, matrix: csc_array) -> Array:
         """The lower triangle of a sparse ``matrix`` in the flat storage, zeros elsewhere.
 
