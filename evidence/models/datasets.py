@@ -142,16 +142,11 @@ def read_table(
 
 def read_frame(path: FilePath, sep: str | None = None) -> pd.DataFrame:
     """The table in a file, as :func:`read_table` takes it, with text for the names of columns."""
-    table = _read(path, sep)
-    table.columns = [str(column) for column in table.columns]
-    return table
-
-
-def _read(path: FilePath, sep: str | None) -> pd.DataFrame:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
-    if sep is not None and len(sep.replace("\\t", "\t")) != 1:
-        raise InputError(f"sep must be one character, got {shown(sep)}")
+    given, sep = sep, None if sep is None else sep.replace("\\t", "\t")
+    if sep is not None and len(sep) != 1:
+        raise InputError(f"sep must be one character, got {shown(given)}")
     name = path.name.lower()
     parquet = sep is None and name.endswith(_PARQUET)
     usual = _TEXT.get(FilePath(name.removesuffix(".gz")).suffix)
@@ -165,10 +160,11 @@ def _read(path: FilePath, sep: str | None) -> pd.DataFrame:
 
     try:
         if parquet:
-            return pd.read_parquet(path)
-        between = usual if sep is None else sep.replace("\\t", "\t")
-        exact = {"float_precision": "round_trip"} if _rounds(pd.__version__) else {}
-        table = pd.read_csv(path, sep=between, skipinitialspace=True, low_memory=False, **exact)
+            table = pd.read_parquet(path)
+        else:
+            exact = {"float_precision": "round_trip"} if _rounds(pd.__version__) else {}
+            words = {"skipinitialspace": True, "low_memory": False, **exact}
+            table = pd.read_csv(path, sep=sep or usual, **words)
     except (ValueError, EOFError, zlib.error) as error:  # of pandas', pyarrow's and gzip's
         hint = "; text has to be UTF-8" if isinstance(error, UnicodeError) else ""
         raise InputError(f"cannot read {path}: {error}{hint}") from None

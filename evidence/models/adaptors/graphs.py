@@ -9,10 +9,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from ...messages import InputError
-from .program import indexed
+from .program import indexed, pieces
 
 if TYPE_CHECKING:
     from pymc import Model
@@ -109,11 +107,8 @@ def _bounded(model: Model) -> TensorVariable:
 
 def _split(vector: TensorVariable, variables: list[Any], shapes: list[Any]) -> dict[Any, Any]:
     """Consecutive pieces of the vector in the variables' shapes."""
-    ends = np.cumsum([0, *map(prod, shapes)]).tolist()
-    return {
-        variable: variable.type.filter_variable(vector[a:b].reshape(shape), allow_convert=True)
-        for variable, shape, a, b in zip(variables, shapes, ends[:-1], ends[1:], strict=True)
-    }
+    split = pieces(vector, dict(zip(variables, shapes, strict=True)))
+    return {v: v.type.filter_variable(own, allow_convert=True) for v, own in split.items()}
 
 
 def _check_types(free: list[Any], values: list[Any]) -> None:

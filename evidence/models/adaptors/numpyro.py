@@ -14,12 +14,10 @@ from ...messages import InputError
 from ...numerics.arrays import Array
 from ..density.autodiff import Compiled, from_jax
 from .derived import Here
-from .program import ProgramModel, Report, check_words, indexed, needed
+from .program import ProgramModel, Report, check_words, indexed, needed, pieces
 
 if TYPE_CHECKING:
     from jax import Array as JaxArray
-
-Shapes = Mapping[str, tuple[int, ...]]
 
 
 def from_numpyro(
@@ -93,13 +91,13 @@ def from_numpyro(
     outside = _shapes(values, values)
 
     def log_density(x: JaxArray) -> JaxArray:
-        return -util.potential_energy(model, args, given, _split(x, inside))
+        return -util.potential_energy(model, args, given, pieces(x, inside))
 
     def outward(x: JaxArray) -> JaxArray:
-        return _flat(jax, util.constrain_fn(model, args, given, _split(x, inside)), values)
+        return _flat(jax, util.constrain_fn(model, args, given, pieces(x, inside)), values)
 
     def inward(theta: JaxArray) -> JaxArray:
-        return _flat(jax, util.unconstrain_fn(model, args, given, _split(theta, outside)), values)
+        return _flat(jax, util.unconstrain_fn(model, args, given, pieces(theta, outside)), values)
 
     def prior(rng: np.random.Generator, size: int) -> Array:
         key = jax.random.PRNGKey(int(rng.integers(2**31)))
@@ -150,15 +148,6 @@ def _latent(trace: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 def _shapes(parts: Mapping[str, Any], order: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(np.shape(parts[name])) for name in order}
-
-
-def _split(vector: JaxArray, shapes: Shapes) -> dict[str, JaxArray]:
-    """Consecutive pieces of the vector in these shapes."""
-    pieces, start = {}, 0
-    for name, shape in shapes.items():
-        stop = start + prod(shape)
-        pieces[name], start = vector[start:stop].reshape(shape), stop
-    return pieces
 
 
 def _flat(jax: ModuleType, parts: Mapping[str, Any], order: Mapping[str, Any]) -> JaxArray:

@@ -7,11 +7,12 @@ than there are coordinates: a simplex of three parts has two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import product
+from math import prod
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,10 @@ from ...messages import InputError
 from ...numerics.arrays import Array
 from ..density.autodiff import check_derived
 from ..density.model import DensityModel
+
+if TYPE_CHECKING:
+    from jax import Array as JaxArray
+    from pytensor.tensor import TensorVariable
 
 
 class Report(NamedTuple):
@@ -83,6 +88,17 @@ class ProgramModel(DensityModel):
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "density": self.program}
+
+
+def pieces(
+    vector: JaxArray | TensorVariable, shapes: Mapping[Any, Sequence[Any]]
+) -> dict[Any, Any]:
+    """Consecutive pieces of a vector, of whatever library, in these shapes."""
+    parts, start = {}, 0
+    for name, shape in shapes.items():
+        stop = start + prod(shape)
+        parts[name], start = vector[start:stop].reshape(shape), stop
+    return parts
 
 
 def indexed(name: str, shape: tuple[int, ...], labels: Sequence[Any] = ()) -> list[str]:

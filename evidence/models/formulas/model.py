@@ -233,9 +233,7 @@ class FormulaModel(SparseModel):
                 f"X_new has no column {lost[0]!r}, the trials of new observations; pass "
                 f"likelihood=ev.likelihoods.{kind}(n=1) for proportions"
             )
-        if self.trials in known:
-            return tuple(frame[self.trials].to_numpy(float))
-        return tuple(_evaluated(self.trials, frame, {}))
+        return tuple(_column(self.trials, frame, {}).astype(float))
 
     def new_offset(self, data: pd.DataFrame) -> Array:
         """What ``offset()`` adds to rows of data, predictor by predictor."""
