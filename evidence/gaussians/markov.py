@@ -124,11 +124,7 @@ class MarkovPrior(Prior):
         return MarkovGaussian(self, nu, tau)
 
     def times(self, v: Array) -> Array:
-        chain = self.chain
-        out = np.empty(chain.length)
-        pooled = chain.pool @ v
-        _covariance_times(chain.start, chain.moves, chain.noises, chain.which, pooled, out)
-        return out[chain.state]
+        return self.free.solve(v)
 
     @cached_property
     def _exact(self) -> Array:
@@ -380,44 +376,6 @@ def _predict(F, which, P, w, u, a):
         u[k] -= w[k] * a[k, 0]
         for i in range(d):
             after[i] = a[k, i] + P[k, i, 0] * u[k]
-
-
-@jit
-def _covariance_times(start, F, Q, which, v, out):
-    """cov(x) v: adjoints r of the states backward, then states forward, whose noise is Q r."""
-    T, d = v.size, start.shape[0]
-    if d == 1:
-        _covariance_times_line(start[0, 0], F[:, 0, 0], Q[:, 0, 0], which, v, out)
-        return
-    r, state, old = np.zeros((T, d)), np.zeros(d), np.empty(d)
-    for k in range(T - 1, -1, -1):
-        for i in range(d):
-            for j in range(d if k < T - 1 else 0):
-                r[k, i] += F[which[k], j, i] * r[k + 1, j]
-        r[k, 0] += v[k]
-    for k in range(T):
-        copy(state, old)
-        for i in range(d):
-            state[i] = 0.0
-            for j in range(d):
-                if k:
-                    state[i] += F[which[k - 1], i, j] * old[j] + Q[which[k - 1], i, j] * r[k, j]
-                else:
-                    state[i] += start[i, j] * r[k, j]
-        out[k] = state[0]
-
-
-@jit
-def _covariance_times_line(start, F, Q, which, v, out):
-    """As :func:`_covariance_times`, of states that are numbers."""
-    r = 0.0
-    for k in range(v.size - 1, -1, -1):
-        r = v[k] + (F[which[k]] * r if k < v.size - 1 else 0.0)
-        out[k] = r
-    state = 0.0
-    for k in range(v.size):
-        state = F[which[k - 1]] * state + Q[which[k - 1]] * out[k] if k else start * out[k]
-        out[k] = state
 
 
 @jit
