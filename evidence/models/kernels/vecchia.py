@@ -77,8 +77,7 @@ class Neighbours:
             _, first, state = np.unique(X, axis=0, return_index=True, return_inverse=True)
         unit = _length_scales(kernel, D)
         scaled = X[first] / unit
-        order = np.empty(first.size, np.int64)
-        _maximin(np.pad(scaled, ((0, 0), (0, MOST_DIMENSIONS - D))), order)
+        order = _maximin(np.pad(scaled, ((0, 0), (0, MOST_DIMENSIONS - D))))
         place = np.argsort(order)
         first = first[order]
         earlier = _nearest_before(scaled[order], min(m, order.size - 1))
@@ -306,29 +305,25 @@ def _cells(X, away, size, low, counts, starts, members):
             place[which[i]] += 1
 
 
-@light_jit
-def _maximin(X, order):
+def _maximin(X: Array) -> Indices:
     """Begin near the centre; then, always, the point that is farthest from those before it."""
-    n = len(X)
-    low, extent, centre, away = np.empty(3), np.empty(3), np.zeros(3), np.empty(n)
-    for d in range(3):
-        low[d] = X[:, d].min()
-        extent[d] = X[:, d].max() - low[d]
-        for i in range(n):
-            centre[d] += X[i, d]
-        centre[d] /= n
-    for i in range(n):
-        away[i] = ((X[i] - centre) ** 2).sum()
-    order[0] = np.argmin(away)
-    for i in range(n):
-        away[i] = ((X[i] - X[order[0]]) ** 2).sum()
+    n, order = len(X), np.empty(len(X), np.int64)
+    low, extent, centre = X.min(axis=0), np.ptp(X, axis=0), X.cumsum(axis=0)[-1] / n
+    order[0] = np.argmin(np.sum((X - centre) ** 2, axis=1))
+    away = np.sum((X - X[order[0]]) ** 2, axis=1)
     away[order[0]] = -1.0
+    axes = max(int(np.count_nonzero(extent)), 1)
+    most = int(n ** (1.0 / axes)) + 1  # cells along each
+    _farthest_first(X, low, extent, most, away, order)
+    return order
+
+
+@light_jit
+def _farthest_first(X, low, extent, most, away, order):
+    """All but the first of the order, from which points are ``away``: squares of distances."""
+    n = len(X)
     heap = [(-away[i], i) for i in range(n) if i != order[0]]
     heapq.heapify(heap)
-    used = 0
-    for d in range(3):
-        used += extent[d] > 0.0
-    most = int(n ** (1.0 / max(used, 1))) + 1
     counts, size, at = np.ones(3, np.int64), np.ones(3), np.empty(3, np.int64)
     starts, members, built = np.zeros(2, np.int64), np.empty(n, np.int64), np.inf
     done = 1
