@@ -28,7 +28,7 @@ from ..numerics.arrays import Array, Indices
 from ..numerics.normal import normal_over_student, standard_normal, student_factor
 from .data import LATTICE, draw_tilted
 from .guide import Between, never
-from .steps import Owned, Plan, Traced, begin, draw_block, last_needed, make_plan
+from .steps import Owned, Plan, Traced, begin, draw_block, in_order, last_needed, make_plan
 
 _FEW = 32  # of them, that are scaled by a Student factor
 
@@ -209,10 +209,8 @@ def make_block_guide(reference: BlockReference, *, stride: int = 16) -> BlockGui
     model, q = reference.model, reference.gaussian
     prior, steps, N = model.prior, q.steps(), model.y.size
     size, P = steps.order.size, len(model.likelihood.predictors)
-    place = np.argsort(steps.order)
-    A = prior.design
-    design = csr_array((A.data, place[A.indices], A.indptr), shape=A.shape)
-    base = A @ steps.mean[place] + prior.offset
+    design = in_order(prior.design, steps)
+    base = design @ steps.mean + prior.offset
     seen = np.repeat(np.arange(P * N) % N, np.diff(design.indptr))
     last, needed = np.zeros(N, np.int64), last_needed(steps)
     np.maximum.at(last, seen, design.indices)

@@ -30,6 +30,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ..approximations.mixture import Share
 from ..approximations.reference import GaussianReference
@@ -315,38 +316,38 @@ def _followed(steps: Steps) -> Array:
 
 
 def _owned(
-    steps: Steps, design: object, offset: Array, followed: Array, *, still: float = 1e-9
+    steps: Steps, design: csr_array, offset: Array, followed: Array, *, still: float = 1e-9
 ) -> Owned:
     """Data by owners: of those that see what the last free value determines, this is the one.
 
     ``still``: what a datum sees, of a sum that moves it, below which it does not.
     """
-    from scipy.sparse import csr_array
-
-    n, place = steps.order.size, np.argsort(steps.order)
-    A = csr_array(design)
-    where, data = place[A.indices], np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
-    base = offset + np.bincount(data, A.data * steps.mean[where], minlength=A.shape[0])
-    last = np.full(A.shape[0], 0, np.int64)  # a datum that sees nothing belongs to the first
-    np.maximum.at(last, data, where)
-    moves = np.bincount(data, A.data * followed[where], minlength=A.shape[0])
-    size = np.bincount(data, np.abs(A.data * followed[where]), minlength=A.shape[0])
-    at_last = np.abs(moves) > still * size
+    A = in_order(design, steps)
+    N, n = A.shape
+    last = np.zeros(N, np.int64)  # a datum that sees nothing belongs to the first
+    np.maximum.at(last, np.repeat(np.arange(N), np.diff(A.indptr)), A.indices)
+    moves, sizes = A @ followed, csr_array((np.abs(A.data), A.indices, A.indptr), A.shape)
+    at_last = np.abs(moves) > still * (sizes @ np.abs(followed))
     if at_last.any():
         last[at_last] = np.flatnonzero(followed)[0]
-    by_owner = np.argsort(last, kind="stable")
-    first = np.searchsorted(last[by_owner], np.arange(n + 1))
-    rank = np.argsort(by_owner)
-    scale, own = np.zeros(A.shape[0]), where == last[data]
-    scale[rank[data[own]]] = A.data[own]
-    scale[rank[at_last]] = moves[at_last]
-    others = np.argsort(rank[data[~own]], kind="stable")
-    counts = np.bincount(rank[data[~own]], minlength=A.shape[0])
-    known_first = np.concatenate([[0], np.cumsum(counts)])
+    order = np.argsort(last, kind="stable")
+    A, last = A[order], last[order]
+    data = np.repeat(np.arange(N), np.diff(A.indptr))
+    own = A.indices == last[data]
+    scale = np.zeros(N)
+    scale[data[own]] = A.data[own]
+    known_first = np.concatenate([[0], np.cumsum(np.bincount(data[~own], minlength=N))])
     return Owned(
-        first, scale, where[~own][others], known_first, A.data[~own][others], base[by_owner],
-        by_owner,
+        np.searchsorted(last, np.arange(n + 1)), np.where(at_last[order], moves[order], scale),
+        A.indices[~own].astype(np.int64), known_first, A.data[~own],
+        offset[order] + A @ steps.mean, order,
     )  # fmt: skip
+
+
+def in_order(design: csr_array, steps: Steps) -> csr_array:
+    """What is seen of values in the order in which they are drawn."""
+    places = np.argsort(steps.order)[design.indices]
+    return csr_array((design.data.copy(), places, design.indptr), shape=design.shape)
 
 
 def last_needed(steps: Steps) -> Indices:
