@@ -258,12 +258,8 @@ def _within(
 
 def _labels(A: csr_array, inside: Array, chunk: Indices) -> Indices:
     """Which data and latent values hang together through those ``inside`` and through chunks."""
-    seen = csr_array(A[:, np.flatnonzero(inside)])
-    spread = csr_array(
-        (np.ones(inside.sum()), (np.flatnonzero(inside), np.arange(inside.sum()))),
-        shape=(inside.size, int(inside.sum())),
-    )
-    design = csr_array(abs(seen) @ spread.T)
+    design = csr_array(A.multiply(inside))
+    design.eliminate_zeros()
     one = csr_array((np.ones(chunk.size), (chunk, np.arange(chunk.size))))
     _, label = connected_components(
         block_array([[None, design], [design.T, one.T @ one]]), directed=False
