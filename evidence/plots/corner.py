@@ -80,7 +80,7 @@ def triangle(axes: NDArray[Any], names: Sequence[str]) -> Iterator[tuple[int, in
     """Row, column and axes of panels on and below the diagonal, named at the edges; no others."""
     for (i, j), ax in np.ndenumerate(axes):
         if j > i:
-            ax.set_axis_off()
+            ax.set_visible(False)
             continue
         if i == len(axes) - 1:
             ax.set_xlabel(names[j])

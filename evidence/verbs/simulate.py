@@ -48,6 +48,7 @@ def simulate(
 
     Examples
     --------
+    >>> from evidence import GPModel
     >>> model = GPModel(K=np.eye(3), y=[0, 0, 0], likelihood="poisson")
     >>> simulated = simulate(model, random_seed=1)
     >>> simulated.y, simulated.model.K is model.K

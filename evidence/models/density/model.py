@@ -87,7 +87,7 @@ class DensityModel(InNotebooks):
         Names of angles, whose priors span one turn: both ends are one place.
     exchangeable : sequence of str or of tuples of str, optional
         The parameters of every label, where labels may be swapped without a change of the density:
-        ``[("mu1", "sd1"), ("mu2", "sd2")]``. Of n! modes alike one is looked for.
+        ``[("mu1", "sd1"), ("mu2", "sd2")]``, under a prior. Of n! modes alike one is looked for.
     scan : str, sequence of str, or mapping, optional
         Parameters along which the density has many narrow peaks, such as a period: values of each
         are looked at before anything else, as a periodogram does. Four thousand of them, or as
