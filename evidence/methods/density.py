@@ -87,8 +87,8 @@ class DensityReferee(Referee):
         return found
 
     def _search(self, climbing: float = 0.3) -> Any:
-        """What was found. Climbs that come first have the part ``climbing`` of the time: sixteen
-        within a shell in eight dimensions took five seconds, and ended nowhere."""
+        """What was found. Climbs that come before a search have the part ``climbing`` of the time:
+        sixteen within a shell in eight dimensions took five seconds, and ended nowhere."""
         problem, allowed, left = self.problem, self.allowed, self.left
         policy, sought = policy_of(self.effort), problem.model.n <= NORMAL.scouted
         if left and (allowed.left < LONGER or self.effort == "frugal") and sought:
@@ -107,7 +107,7 @@ class DensityReferee(Referee):
             whole = getattr(given, "blended", None)
             return whole if self.automatic and whole is not None and whole.converged else given
         if not (costly(problem.model) and sought):
-            with also(problem.clock.part(climbing).expired):
+            with also(problem.clock.part(climbing if sought else 1.0).expired):
                 self.report()
         known = self.fits.get("laplace")
         found = self._look(None if known is None else known.modes, policy, allowed)

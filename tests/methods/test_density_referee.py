@@ -279,6 +279,24 @@ def test_where_climbs_have_no_time_a_look_finds_modes(monkeypatch):
     assert abs(result.logz + np.log(9.0)) < 4.0 * result.logz_se < 0.2
 
 
+@pytest.mark.parametrize(("dim", "part"), [(2, 0.3), (33, 1.0)])
+def test_climbs_have_all_the_time_where_no_search_follows(dim, part, monkeypatch):
+    """Of a series of 500 values one climb takes 22 seconds: of a minute nothing was the answer."""
+    parts, own = [], Clock.part
+
+    def told(clock, some):
+        parts.append(some)
+        return own(clock, some)
+
+    monkeypatch.setattr(Clock, "part", told)
+    prior = ev.GaussianPrior(np.zeros(dim))
+    model = ev.DensityModel(
+        lambda x: -0.5 * np.sum(x**2, axis=1), dim, prior=prior, vectorized=True
+    )
+    ev.log_evidence(model, max_seconds=60.0, random_seed=0, progressbar=False)
+    assert parts[0] == part
+
+
 def test_a_look_without_time_leaves_what_one_before_saw(monkeypatch):
     model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
     first, second = (Search(model, np.random.default_rng(0)) for _ in range(2))
