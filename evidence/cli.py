@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from .results.comparison import Comparison
     from .results.evidence import EvidenceResult
     from .results.summary import Summary
-    from .verbs._options import Posterior
 
 # Heavy imports wait until a command needs them: --help and usage errors are instant. Tables of
 # names are light.
@@ -387,6 +386,7 @@ def predict(
     link: str | None = None,
     predictor: list[str] = [],  # noqa: B006
     prior: list[str] = [],  # noqa: B006
+    priors: str | None = None,
     sep: str | None = None,
     positive: str | None = None,
     levels: str | None = None,
@@ -407,17 +407,14 @@ def predict(
     with _input_errors():
         _check_outputs(source=file, out=out)
         (model,) = _models(
-            file, [formula], family, link, prior, sep, positive, levels, predictor=predictor
+            file, [formula], family, link, prior, sep, positive, levels, priors, predictor
         ).values()
         from .models.datasets import read_frame
         from .prediction.predict import predict as run
         from .verbs.integrate import integrated_evidence
 
-        posterior: Posterior | None = None
-        if model.priors is not None:
-            posterior = integrated_evidence(
-                model, target_se=0.1, random_seed=seed, progressbar=False
-            )
+        words: dict[str, Any] = {"target_se": 0.1, "random_seed": seed, "progressbar": False}
+        posterior = None if model.priors is None else integrated_evidence(model, **words)
         rows = read_frame(new, sep)
         found = run(model, rows, posterior=posterior, new_groups=new_groups).to_frame()
         found.columns = [f"{name}_predicted" if name in rows else name for name in found]

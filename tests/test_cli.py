@@ -486,6 +486,14 @@ def test_a_fit_without_an_estimate_is_saved(tmp_path):
     assert np.isnan(ev.IntegratedEvidence.load(out, model=model).logz_se)
 
 
+def test_predictions_have_the_priors_of_a_fit(csv):
+    """--priors jzs was of ``fit`` and ``compare`` alone."""
+    one, other = (run("predict", csv, "a ~ b", csv, *w) for w in ((), ("--priors", "jzs")))
+    assert one.exit_code == other.exit_code == 0
+    assert one.stdout != other.stdout
+    assert run("predict", csv, "a ~ b", csv, "--priors", "jsz").exit_code == 2
+
+
 def test_predictions_stand_beside_the_rows(csv, tmp_path):
     out = tmp_path / "new.csv"
     run("predict", csv, "y ~ a", csv, "--family", "bernoulli", "--out", out)
