@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from ..approximations.density.reference import Scouted
 from ..approximations.density.search import Search
 from ..approximations.density.staged import Staged
 from ..approximations.mixture import Mixture
-from ..execution.clock import also
+from ..execution.clock import Stopped, also
 from ..execution.meter import Allowance, Meter
 from ..models.density.batches import SharedBatches
 from ..models.density.functions import evaluating
@@ -32,7 +34,7 @@ from ..models.density.model import DensityModel
 from ..models.density.priors import Transform
 from ..paths.families import fit_reference, search_seed
 from .base import SURE, Outcome, Problem
-from .blended import over_blend
+from .blended import met_more, over_blend
 from .doubts import Doubt
 from .referee import Referee
 from .staged import over_stages, stages_for
@@ -50,6 +52,8 @@ class DensityReferee(Referee):
     automatic: bool
     """Whether how to integrate is left to us, if not from what."""
     searched: Search | None = None
+    repeated: bool = False
+    """Whether there was another search, of another seed: draws met what the first had not."""
     staged: Staged | None = None
     """Draws in two stages that reach where walks of the search had ended."""
 
@@ -95,10 +99,7 @@ class DensityReferee(Referee):
             found = self._look(None, FRUGAL, allowed)
             its = found.search
             if its is not None and (its.confirmed or self._over(its)):
-                if its.modes:
-                    self.fits = {"laplace": laplace_of(problem.model, its.modes)}
-                else:
-                    self.report()
+                self.fits = {"laplace": laplace_of(problem.model, its.modes or ())}
                 return drawn_from(found)
             policy = policy_of("normal") if self.effort == "frugal" else policy
         if self.wanted not in _SEARCHED:
@@ -128,7 +129,7 @@ class DensityReferee(Referee):
         return over and math.isfinite(search.sight.se)
 
     def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Found:
-        problem, seed = self.problem, search_seed(self.problem.seed)
+        problem, seed = self.problem, search_seed(self.problem.seed) + self.repeated
         found = look(problem.model, modes, seed, policy, allowed, problem.clock, self._reached)
         if self.searched is None or found.search is None or found.search.cloud.kept.size:
             self.searched = found.search  # else it had no time, and the one before knows more
@@ -173,7 +174,13 @@ class DensityReferee(Referee):
             return over_stages(problem, staged)
         if isinstance(base, Blended):
             screened = 0 if its is None or self.effort == "frugal" else its.cloud.screened
-            return over_blend(problem, base, self._affordable(), screened)
+            outcome = over_blend(problem, base, self._affordable(), screened)
+            if met_more(outcome, base) and not self.repeated:
+                self.repeated = True
+                with suppress(Stopped):
+                    self.problem.reference = self.find(method) or base
+                    return self.run(replace(self.problem), method, go)
+            return outcome
         return super().run(problem, method, go)
 
     def settle(self, outcome: Outcome) -> None:

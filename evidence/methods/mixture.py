@@ -62,7 +62,6 @@ def over_components(
     if len(mixture.components) == 2 and outside - mixture.logz < math.log(little):
         return method(replace(problem, reference=replace(mixture.components[0], share=None)))
     components = mixture.components[: None if scouted is drawn is None else -1]
-    target = problem.target_se
     expected = np.array([c.logz for c in components])
     if components[-1].name == "prior":  # which may have as much as all others
         expected[-1] = logsumexp(expected[:-1])
@@ -70,7 +69,7 @@ def over_components(
     for c, component in enumerate(components):
         problem.progress.phase(f"component {c + 1} of {len(components)}")
         part = _alone(problem, component, c)
-        if target is not None:
+        if (target := problem.target_se) is not None:
             part.target_se = target / math.sqrt(len(components)) / max(expected[c], _RARE)
         try:
             light = _at_a_glance(part, mixture, method) if expected[c] < little else None
@@ -94,8 +93,8 @@ def _at_a_glance(
     problem: Problem, mixture: Mixture, method: Callable[[Problem], Outcome]
 ) -> Outcome | None:
     """A component's share by a few draws, where that is as little as was expected."""
-    few = replace(problem, checkpoint=problem.checkpoint.part("at a glance"))
-    outcome = method(_lightly(few))
+    checkpoint = problem.checkpoint.part("at a glance")
+    outcome = method(_lightly(replace(problem, checkpoint=checkpoint)))
     error = math.exp(min(outcome.logz - mixture.logz, 0.0)) * outcome.logz_se
     return outcome if error < _UNSEEN * problem.aim * _RARE else None
 
@@ -258,10 +257,10 @@ def _samples(problem: Problem, parts: list[Outcome], share: Array) -> tuple[Arra
     rng = np.random.default_rng(problem.child(_SCOUTED - 1))
     chosen, counts = [], rng.multinomial(N_DRAWS, share / share.sum())
     for part, count in zip(parts, counts, strict=True):
-        if count and (part.samples is None or not len(part.samples)):
+        if not count:
+            continue
+        if part.samples is None or not len(part.samples):
             return None, np.zeros(0)
-        if count:
-            assert part.samples is not None
-            chosen.append(part.samples[rng.integers(len(part.samples), size=count)])
+        chosen.append(part.samples[rng.integers(len(part.samples), size=count)])
     order = rng.permutation(N_DRAWS)
     return np.concatenate(chosen)[order], np.repeat(np.arange(float(len(parts))), counts)[order]

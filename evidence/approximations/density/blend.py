@@ -140,7 +140,6 @@ class Blend:
         z = rng.standard_normal((n, self.means.shape[1]))
         for k in range(self.size):
             some = label // len(copies) == k
-            some &= label < own.size
             wide = np.sqrt(copies[label[some] % len(copies), 0])
             z[some] = self.means[k] + wide[:, None] * (z[some] @ self.roots[k].T)
         return self.chart.outward(z, rng)

@@ -169,7 +169,7 @@ def _settled(
     """The Gaussian where the search finds nothing else, a mixture, or the prior."""
     policy, (z, log_p, log_w) = search.policy, search.posterior()
     nothing, telling, much = policy.beyond
-    beyond, missed = np.ones(len(z)), bool(search.modes)
+    beyond, missed, known = np.ones(len(z)), bool(search.modes), 1.0
     if best.name != "prior":
         assert search.model.prior is not None
         log_q, level = best.log_density.log, max(best.top, best.logz)
@@ -179,9 +179,8 @@ def _settled(
         x = np.array([mode.x for mode in search.modes or () if mode.logz > least])
         x = x.reshape(-1, best.model.n)
         missed = bool((unexplained(log_q(x), best.model.log_prob(x), level) > 0.5).any())
-    rest = float(np.exp(log_w) @ beyond)
-    if best.name != "prior":  # of all that is known of Z
-        rest *= float(np.exp(min(search.estimate - best.logz, 0.0)))
+        known = float(np.exp(min(search.estimate - best.logz, 0.0)))
+    rest = known * float(np.exp(log_w) @ beyond)
     best.scouted = sighted(search, z, beyond)
     best.modes = search.modes or ()
     if rest < nothing and not missed and not best.warnings:

@@ -57,7 +57,6 @@ def halve(
     while True:
         check_interrupt()
         flat, above, log_w = _level(cloud, enough, policy.flat)
-        log_x = float(logsumexp(log_w))
         log_z = float(logsumexp(cloud.log_w + cloud.log_l[cloud.kept]))
         ahead = cloud.ahead
         if ahead < np.log(policy.left) + np.logaddexp(log_z, ahead) or flat:
@@ -65,7 +64,7 @@ def halve(
         if cloud.log_l.size + n > most or over():
             return ahead
         points = cloud.z[above], cloud.log_prior(cloud.z[above]), log_w
-        blend = learnt(blend, model, points, log_x, rng, coarse)
+        blend = learnt(blend, model, points, float(logsumexp(log_w)), rng, coarse)
         cloud.add(rng, blend, n)
         cloud.forget()
 

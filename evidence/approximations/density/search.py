@@ -307,11 +307,10 @@ class Search:
     @property
     def good(self) -> bool:
         """Whether weights are even enough to be relied on, or in a hurry sound."""
-        its, (shape, share) = self.verdict, self.policy.even
+        its, (shape, even) = self.verdict, self.policy.even
         if self.hurried():
             return self._sound
-        if self._stalled:
-            share = self.policy.least
+        share = self.policy.least if self._stalled else even
         return its.share > share and (its.shape < shape or its.share > self.policy.very_even)
 
     @property
