@@ -52,6 +52,11 @@ def over_blend(
         f"auto: draws of {reference.blend.size} Gaussians and the prior are worth "
         f"{100 * share:.0f} % of their number (Pareto k = {reference.verdict.shape:.2f})"
     )
+    if met_more(outcome, reference):
+        text = (
+            "draws came to a mode that the search had not met: log Z may be off by more than this"
+        )
+        outcome.warn("modes-missed", text)
     draws = outcome.samples
     if draws is not None and len(draws):
         outcome.samples = problem.model.constrain(draws)

@@ -179,7 +179,8 @@ class DensityReferee(Referee):
                 self.repeated = True
                 with suppress(Stopped):
                     self.problem.reference = self.find(method) or base
-                    return self.run(replace(self.problem), method, go)
+                    again = self.run(replace(self.problem), method, go)
+                    outcome = again if math.isfinite(again.logz_se) else outcome
             return outcome
         return super().run(problem, method, go)
 

@@ -14,7 +14,7 @@ from evidence.approximations.density.fitted import Found, fit_density, mixture_o
 from evidence.approximations.density.policy import FRUGAL, NORMAL
 from evidence.approximations.density.reference import Scouted, density_prior_reference
 from evidence.approximations.density.search import Search
-from evidence.execution.clock import Clock, check_interrupt
+from evidence.execution.clock import Clock, Stopped, check_interrupt
 from evidence.methods.base import Outcome
 from evidence.methods.density import DensityReferee, compare, hide, seconds_each
 from evidence.methods.doubts import widen
@@ -290,10 +290,28 @@ def test_draws_that_come_to_a_mode_unknown_lead_to_another_search(number, error,
     result = ev.log_evidence(case.model, **words)
     assert abs(result.logz - case.truth) < 4.0 * result.logz_se < 0.1
     assert not result.warnings
-    monkeypatch.setattr("evidence.methods.density.met_more", lambda *_: False)
+    for room in ("density", "blended"):
+        monkeypatch.setattr(f"evidence.methods.{room}.met_more", lambda *_: False)
     alone = ev.log_evidence(case.model, **words)
     assert abs(alone.logz - case.truth) > 0.9 * error
     assert sum(result.evaluations.values()) > 1.2 * sum(alone.evaluations.values())
+
+
+def test_without_time_for_another_search_the_first_answer_is_told_with_a_warning(monkeypatch):
+    """As where another one ends without an error bar: nothing computed is lost."""
+    case, find, calls = random_density(1401), DensityReferee.find, []
+
+    def once(referee, method):
+        calls.append(method)
+        if len(calls) > 1:
+            raise Stopped
+        return find(referee, method)
+
+    monkeypatch.setattr(DensityReferee, "find", once)
+    result = ev.log_evidence(case.model, random_seed=1401, progressbar=False)
+    assert len(calls) == 2
+    assert np.isfinite(result.logz_se)
+    assert "modes-missed" in [w.code for w in result.warnings]
 
 
 @pytest.mark.parametrize(("dim", "part"), [(2, 0.3), (33, 1.0)])

@@ -159,9 +159,7 @@ def _candidates(
         found += [_gaussian(model, centre, spread)] if usable(spread) else []
     points = starts(model, rng, max(500, 20 * model.n))
     centre, spread = points.mean(axis=0), np.cov(points, rowvar=False).reshape(model.n, model.n)
-    if usable(spread):
-        found += [_gaussian(model, centre, s * spread) for s in (1.0, 4.0)]
-    return found
+    return found + [_gaussian(model, centre, s * spread) for s in (1.0, 4.0) if usable(spread)]
 
 
 def _over_all_modes(

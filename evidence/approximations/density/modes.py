@@ -203,7 +203,7 @@ def _fall(model: DensityModel, x: Array) -> tuple[float, Array]:
     value, slope = model.log_prob_and_gradient(x[None])
     if not np.isfinite(slope).all():
         return 1e300, np.zeros_like(x)
-    return -max(float(value[0]), -1e300), -slope[0]
+    return -_finite(float(value[0])), -slope[0]
 
 
 def _fall_by_differences(model: DensityModel, x: Array) -> tuple[float, Array]:
@@ -211,7 +211,7 @@ def _fall_by_differences(model: DensityModel, x: Array) -> tuple[float, Array]:
     h = 2.0**-26 * np.where(x < 0.0, -1.0, 1.0) * np.maximum(model.units, np.abs(x))
     value = model.log_prob(np.concatenate([x[None], x + np.diag(h)]))
     slope = np.where(np.isfinite(value[1:]), (value[0] - value[1:]) / h, 0.0)
-    return -max(float(value[0]), -1e300), np.where(np.isfinite(slope), slope, 0.0)
+    return -_finite(float(value[0])), np.where(np.isfinite(slope), slope, 0.0)
 
 
 def _descend(
@@ -318,6 +318,10 @@ def _of_values(model: DensityModel, x: Array, h: Array, together: int = 2**22) -
         value += model.log_prob(x - one - two) - model.log_prob(x - one + two)
         H[i, j] = H[j, i] = -value / (4.0 * h[i] * h[j])
     return H
+
+
+def _finite(value: float) -> float:
+    return value if np.isfinite(value) else -1e300
 
 
 def fit_density_laplace(model: DensityModel) -> DensityReference:

@@ -323,11 +323,10 @@ class Search:
         """Whether rounds lead nowhere: weights stay uneven, or climbs from anywhere go on to end
         out of reach; or modes are more than a proposal has Gaussians, and most climbs end in one
         more. (Of 1,024 in ten dimensions 524 were named in 100 seconds: annealing takes 30.)"""
-        policy, hidden = self.policy, self.hidden
-        baffled = len(self.surprises) >= policy.surprises and hidden > policy.nearly
-        many = len(self.counting()) > policy.components and hidden > 0.5
+        many = len(self.counting()) > self.policy.components and self.hidden > 0.5
+        baffled = len(self.surprises) >= self.policy.surprises and self.hidden > self.policy.nearly
         countless = many and self._parting and not isinstance(self.model, Rebased)
-        return baffled or countless or (self._stalled and max(self.shares) < policy.least)
+        return baffled or countless or (self._stalled and max(self.shares) < self.policy.least)
 
     @property
     def _stalled(self) -> bool:

@@ -249,7 +249,7 @@ class _Alike:
         self.distribution = distributions[0]
 
     def _ask(self, name: str, values: Array, some: Flags | EllipsisType = ...) -> Array:
-        """What it is in SciPy, of some of the values."""
+        """A function of the distribution, such as ``ppf``, at some of the values."""
         return np.asarray(getattr(self.distribution, name)(values[some]))
 
     def quantile(self, x: Array) -> Array:
@@ -274,8 +274,8 @@ class _Alike:
 
 
 class _Family(_Alike):
-    """Those of a family of SciPy's, each with parameters of its own: most of a call is spent
-    before it comes to the numbers."""
+    """Distributions of one family of SciPy's, each with its own parameters, in one call: checks
+    of arguments take longer than the numbers."""
 
     def __init__(self, distributions: Sequence[Frozen]) -> None:
         self.distribution = distributions[0].dist
@@ -338,7 +338,8 @@ def _of_rows(distribution: Distribution) -> _OfRows | _Normals:
 
 
 def _group(distribution: Distribution) -> _Key:
-    """Those that one call serves have the same: its class, and what else tells them apart."""
+    """What coordinates have in common that one call serves: a class, and a distribution or a
+    family."""
     from scipy import stats
 
     same = _same(distribution)
@@ -350,7 +351,7 @@ def _group(distribution: Distribution) -> _Key:
 
 
 def _same(distribution: Distribution) -> _Key:
-    """The same, of the same distributions."""
+    """What coordinates have in common that have the very same distribution, or a fast class."""
     if not is_frozen(distribution) or isinstance(distribution, OnAnother):
         return _Alike, id(distribution)
     family = distribution.dist.name
@@ -518,7 +519,8 @@ class Transform:
         )
 
     def ends(self, x: Array, w: Array, *, least: float = 0.01) -> str:
-        """What is to be told where so much of weights w is at rows x that a map cannot tell."""
+        """A warning's text where at least this part of the posterior, rows x of weights w, is
+        where u = Φ(x) is 1 in doubles; empty where it is not."""
         if type(self) is not Transform or (part := w @ (x > _RETREATS[0]).any(axis=1)) < least:
             return ""
         return (
