@@ -140,7 +140,7 @@ class DensityReferee(Referee):
         z, _, log_w = search.posterior()
         if self.left and search.model.vectorized and not search.unlooked:
             seen = placed(search.model, z), log_w
-            self.staged = stages_for(self.problem, search.blended(), seen)
+            self.staged = stages_for(self.problem, search.blended(), seen, search.ended)
             self.problem.progress.phase("search", "eval")
         return self.staged is not None
 

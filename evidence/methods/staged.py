@@ -48,13 +48,15 @@ def try_stages(problem: Problem, plan: Plan, name: str, per_move: int = 4) -> St
 
 def stages_for(
     problem: Problem, mixture: Mixture | Blended, seen: tuple[Array, Array] | None = None,
-    least: float = 0.01, looks: int = 1024, bulk: float = 32.0, particles: int = 128,
+    ended: Array | None = None, least: float = 0.01, looks: int = 1024, bulk: float = 32.0,
+    particles: int = 128,
 ) -> Staged | None:  # fmt: skip
     """The same instead of a mixture's components or draws, which it needs no scout for; None
     where there is no such proposal, or none to rely on, or where a mixture whose search left
     nothing open reaches all that it does but for ``least`` of the posterior. Its bulk is seen by
     ``particles`` resampled from points and log weights ``seen``, or ``looks`` draws of the
-    mixture, of more than ``bulk`` effective ones."""
+    mixture, of more than ``bulk`` effective ones, and what is to be reached by where walks
+    ``ended``."""
     drawn = mixture if isinstance(mixture, Blended) else mixture.blended
     if drawn is None or problem.annealed:
         return None
@@ -65,6 +67,7 @@ def stages_for(
     if not float(weights.ess) * len(x) > bulk:
         return None
     x = x[rng.permutation(systematic(weights.relative, rng, particles))]
+    x = x if ended is None else np.concatenate([x, ended])
     closed = isinstance(mixture, Blended) and mixture.scouted is None
     staged = _fitted(problem, x, 0, "mixture", 1 if closed else None)
     if staged is None or not reliable(staged):

@@ -17,7 +17,7 @@ import numpy as np
 from ...execution.clock import Clock, also
 from ...execution.meter import Allowance, Meter
 from ...messages import Message
-from ...models.density.model import DensityModel
+from ...models.density.model import DensityModel, refuse_endless
 from ...models.density.priors import GaussianPrior
 from ...numerics.arrays import Array
 from ..mixture import Mixture
@@ -122,12 +122,14 @@ def look(
     used: float = 0.85, hurried: float = 0.4, halved: float = 0.6,
 ) -> Found:  # fmt: skip
     """A search from the modes, or from none (None), for the part ``used`` of the evaluations
-    allowed and of the time that is left, ``hurried`` from a part of that time on; a
-    wider one takes a part of what is left then. Of both halving takes the part ``halved`` at most
-    (of walks of ten and twelve steps it took all of 40 seconds, and nothing was left to draw). NaN
-    is looked for at so many points as are ``asked``, frugally at fewer."""
+    allowed and of the time that is left, ``hurried`` from a part of that time on. Halving takes
+    the part ``halved`` of it at most (of walks of ten and twelve steps it took all of 40 seconds,
+    and nothing was left to draw). NaN is looked for at so many points as are ``asked``, frugally
+    at fewer."""
     points = starts(model, np.random.default_rng([seed, 2]), asked[not policy.budget(model)])
     doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
+    if model.prior is None:
+        refuse_endless(model, points)
     whole, clock = allowed or Meter(), clock or Clock()
     own = Allowance(whole, used * whole.left)
     search = Search(model, np.random.default_rng([seed, 1]), policy, own, modes)
@@ -140,10 +142,9 @@ def look(
             box = GaussianPrior(base.mean, policy.reach**2 * base.cov)
         search.stand_in(box)
     search.hurried = _limit(search, own, clock, hurried)
-    for part, run in ((used, search.run), (policy.part, search.run_wider)):
-        search.halved = clock.part(halved * part).expired
-        with also(_limit(search, own, clock, part)):
-            run()
+    search.halved = clock.part(halved * used).expired
+    with also(_limit(search, own, clock, used)):
+        search.run()
     return Found(search, search.modes or (), doubts)
 
 

@@ -37,7 +37,7 @@ from .modes import climb, costly, further_modes, peaks, starts, wide, with_likel
 from .policy import NORMAL, Policy
 from .reference import Mode, usable_modes
 from .scan import scan
-from .verdict import Rough, Verdict, effective, judged, moments, pooled, rough, temper, usable
+from .verdict import Rough, Verdict, judged, pooled, rough, temper, usable
 from .walks import walk
 
 _BETWEEN = np.array([0.15, 0.4, 0.7])  # of the way to one of them
@@ -82,6 +82,8 @@ class Search:
     """Whether halving has had its part of the time."""
     elsewhere: Callable[[Search], bool] = lambda search: False
     """Whether draws of another kind reach where walks ended: asked once, before more rounds."""
+    ended: Array | None = None
+    """Some of where the last walks ended that was out of reach."""
     shares: list[float] = field(default_factory=list)
     surprises: list[tuple[int, int]] = field(default_factory=list)
     """Fresh climbs that ended out of reach, where some did, and all of them,"""
@@ -130,18 +132,6 @@ class Search:
         if self._begin():
             self._rounds()
 
-    def run_wider(self) -> Search:
-        """Once more where what was found is wider than what stands in for a prior, which was made
-        from Gaussians at modes: what was found stands in then. Where that ends unconfirmed, all
-        is as it was."""
-        before = dict(vars(self))
-        with suppress(Stopped):
-            if self._outgrown():
-                self._look(False)
-        if not self.confirmed:
-            vars(self).update(before)
-        return self
-
     def _screen(self) -> None:
         most = self.policy.screen(self.model, isinstance(self.model, Rebased))
         n = int(min(most, max(self.allowed.left / 8, 32)))
@@ -183,21 +173,6 @@ class Search:
                 self._screen()
                 return True
             self.stand_in(GaussianPrior(prior.mean, smaller**k * prior.cov))
-        self._screen()
-        return True
-
-    def _outgrown(self) -> bool:
-        """Whether another Gaussian stands in for a prior now."""
-        if not isinstance(self.model, Rebased) or not self.cloud.kept.size:
-            return False
-        z, _, log_w = self.posterior(self.policy.alive(self.model))
-        w = np.exp(log_w)
-        if not (w @ (z * z)).max() > 1.0 or rough(log_w).se == np.inf:
-            return False
-        mean, cov = moments(placed(self.model, z), w, effective(log_w))
-        self.stand_in(GaussianPrior(mean, self.policy.reach**2 * cov))
-        self.blend, self.shares, self.confirmed = None, [], False
-        self._climb_from_afar()
         self._screen()
         return True
 
@@ -566,10 +541,13 @@ class Search:
         chosen = self.rng.permutation(systematic(favour / favour.sum(), self.rng, n))
         return many[chosen], 1.0 / favour[chosen] / np.sum(1.0 / favour[chosen])
 
-    def _walk(self, last: bool = False, kept: int = 512, better: float = 0.8) -> bool:
+    def _walk(
+        self, last: bool = False, kept: int = 512, better: float = 0.8, some: int = 16
+    ) -> bool:  # fmt: skip
         """Whether the proposal reaches where walks from weighted draws end; else it is moved
         there. It may leave out more where that made it no ``better`` the last time, where no round
-        follows (``last``), and in a hurry. Differences of points ``kept`` are steps of walks."""
+        follows (``last``), and in a hurry. Differences of points ``kept`` are steps of walks, of
+        whose ends ``some`` are told."""
         assert self.blend is not None
         policy, log_z, log_f = self.policy, self.verdict.logz, self.cloud.log_p
         (walkers, outside, stages), (slow, shortest) = policy.walks(self.model), policy.moving
@@ -591,8 +569,8 @@ class Search:
                 seen.append(more.reshape(-1, z.shape[1]))
                 values.append(high.ravel())
                 log_q, parts = self._log_q(at[0]), (reach, reach + np.log(times))
-                out, rest = (own @ unexplained(log_q, at[1], part) for part in parts)
-                lost.append(float(min(out, times * rest)))
+                beyond, rest = (unexplained(log_q, at[1], part) for part in parts)
+                lost.append(float(min(own @ beyond, times * (own @ rest))))
             now = float(np.mean(lost[len(lost) // 2 :]))
             longer = self.hurried() and not self._parting  # few walks, and these had more time
             self.lost = max(now, self.lost) if longer else now
@@ -601,6 +579,8 @@ class Search:
                 break
         else:
             return True
+        beyond = own * beyond + 1e-300
+        self.ended = self._placed(at[0][systematic(beyond / beyond.sum(), self.rng, some)])
         z, log_p = np.concatenate([z, *seen]), np.concatenate([log_p, *values])
         points = z, log_p, np.append(log_w, np.tile(np.log(own / steps), steps))
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)

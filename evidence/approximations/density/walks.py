@@ -1,16 +1,22 @@
 r"""Walks from weighted draws, which tell what lies beyond the reach of a proposal.
 
 Weights of draws say nothing of where there are none, such as the far end of a banana. Half of the
-steps are differences between such draws [1]_. The others have the shape of a Gaussian of the
-proposal, which a walker at y chooses by its responsibility :math:`r_k(y)`: along a bent valley
-they point where it leads,
+steps have the shape of a Gaussian of the proposal, which a walker at y chooses by its
+responsibility :math:`r_k(y)`: along a bent valley they point where it leads,
 
 .. math:: y' = y + \frac{2.38}{\sqrt d} \Sigma_k^{1/2} \epsilon, \qquad
           \alpha = \min\Big(1, \frac{p(y')\, r_k(y')}{p(y)\, r_k(y)}\Big).
 
+Others are differences between such draws [1]_, or stretch a walker's difference from one of them
+up to 150 times [2]_, as a whole or along one coordinate: from a narrow core into a slab around
+it, or to a child's other mode, however narrow its scale is there,
+
+.. math:: y' = a \pm e^u (y - a), \qquad \alpha = \min\Big(1, e^{du} \frac{p(y')}{p(y)}\Big).
+
 References
 ----------
 .. [1] C. J. F. ter Braak, Statistics and Computing 16 (2006) 239 (differential evolution).
+.. [2] J. Goodman and J. Weare, Comm. Appl. Math. Comp. Sci. 5 (2010) 65.
 """
 
 from __future__ import annotations
@@ -30,8 +36,8 @@ def walk(
 ) -> tuple[Array, Array, float]:  # fmt: skip
     """Walkers from points of some log p, by Gaussians of a blend and points of an archive.
 
-    One in so many steps as ``jumps`` says is a whole difference of the archive, between modes;
-    the others are ``scale`` times as long as suits a normal density.
+    One in so many steps as ``jumps`` says is a whole difference of the archive, between modes,
+    and three stretch; the others are ``scale`` times as long as suits a normal density.
     Points (steps, M, d) and their log p after every step, and the rate at which steps by
     Gaussians are accepted.
     """
@@ -41,6 +47,8 @@ def walk(
         check_interrupt()
         if k % 2:
             new, log_ratio = _shaped(blend, at, gamma, rng)
+        elif k % jumps in (4, 6, 8):
+            new, log_ratio = _stretched(blend, at, archive, rng, whole=k % jumps == 4)
         else:
             one, other = rng.integers(len(archive), size=(2, len(at)))
             far = 1.0 if k % jumps == 0 else gamma / np.sqrt(2.0)
@@ -53,6 +61,21 @@ def walk(
         seen.append(at)
         values.append(value)
     return np.array(seen), np.array(values), accepted
+
+
+def _stretched(
+    blend: Blend, z: Array, archive: Array, rng: np.random.Generator, whole: bool,
+    far: float = 5.0,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Every walker's difference from a point of the archive, or one of the model's coordinates of
+    it, times e^u or -e^u, u uniform up to ``far``; and the logs of what volumes grow by."""
+    fixed, u = archive[rng.integers(len(archive), size=len(z))], rng.uniform(-far, far, len(z))
+    step = (rng.choice([-1.0, 1.0], len(z)) * np.exp(u) - 1.0)[:, None] * (z - fixed)
+    if whole:
+        return z + step, z.shape[1] * u
+    assert blend.model.prior is not None
+    chol, at = blend.model.prior.chol, rng.integers(z.shape[1], size=len(z))
+    return z + np.einsum("mi,mi->m", chol[at], step)[:, None] * np.linalg.inv(chol).T[at], u
 
 
 def _shaped(blend: Blend, z: Array, wide: float, rng: np.random.Generator) -> tuple[Array, Array]:

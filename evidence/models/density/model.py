@@ -603,5 +603,33 @@ def refuse_infinite(value: Array) -> None:
         raise InputError(f"{what}: such a density has no evidence")
 
 
+def refuse_endless(
+    model: DensityModel, points: Array, far: float = 1e40, raised: float = 600.0,
+    least: float = -10.0,
+) -> None:  # fmt: skip
+    """An error where a density without a prior falls no faster than 1/|x| along a coordinate.
+
+    From the best of some points, ``far`` times its unit away, or ``raised`` where a change of
+    variables has put zero or infinity there, log p + log |x| is lower than at the start by more
+    than ``least`` nats. What raises an error so far out isn't asked.
+    """
+    with np.errstate(all="ignore"):
+        value = model.log_prob(points)
+        start, top = points[value.argmax()], value.max()
+        for length in [far * model.units, *[np.full(model.n, raised)][: model.change is not None]]:
+            rows = np.concatenate([start + np.diag(length), start - np.diag(length)])
+            try:
+                high = model.log_prob(rows).reshape(2, -1).max(axis=0)
+            except Exception:
+                return
+            i = int(np.argmax(high := high + np.log(length / model.units)))
+            if np.isfinite(top) and high[i] - top > least:
+                which = model.names[i] if len(model.names) == model.n else f"coordinate {i}"
+                raise InputError(
+                    f"logdensity has no finite integral: along {which} it falls no faster than "
+                    "1/|x|, and log Z is infinite; is a prior= missing, or a part of the density?"
+                )
+
+
 def _no_nan(value: Array) -> Array:
     return np.where(np.isnan(value), -np.inf, value)

@@ -48,11 +48,14 @@ def test_both_modes_count(dim, share, at, children):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 8])
-def test_what_lies_far_beyond_gaussians_at_modes_counts(seed):
+def test_what_lies_far_beyond_gaussians_at_modes_counts():
     """The second mode's wide end, at 100 of Laplace's sd, holds 2.5 % of Z."""
-    result = ev.log_evidence(funnel(2, 0.4, -7.0, 1), random_seed=seed, progressbar=False)
-    assert abs(result.logz) < 4.0 * result.logz_se < 0.04
+    model = funnel(2, 0.4, -7.0, 1)
+    results = [ev.log_evidence(model, random_seed=s, progressbar=False) for s in range(8)]
+    logz, se = np.array([(r.logz, r.logz_se) for r in results]).T
+    assert np.sqrt(np.mean((logz / se) ** 2)) < 1.6
+    assert abs(logz @ se**-2) < 4.0 * np.sqrt(np.sum(se**-2))
+    assert np.sum(se**-2) ** -0.5 < 0.005
 
 
 def test_one_mode_is_left_as_it_is():

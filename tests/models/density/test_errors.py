@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import sys
 
@@ -14,6 +15,7 @@ import evidence as ev
 from evidence import moves
 from evidence.approximations.density.modes import fit_density_laplace
 from evidence.models.density.functions import MissingDerivative
+from evidence.models.density.model import refuse_endless
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 
@@ -318,3 +320,31 @@ class TestJax:
             ev.from_jax(bowl, 0)
         with pytest.raises(ValueError, match="metric must be"):
             ev.from_jax(bowl, 2, metric="none")
+
+
+_ENDLESS = {  # log densities in two dimensions, bounds, and the coordinate along which they are
+    "as 1/|x|": (lambda x: -np.log1p(np.abs(x[:, 0])) - x[:, 1] ** 2, None, r"x\[0\]"),
+    "up to one": (lambda x: -np.logaddexp(0.0, -x[:, 1]) - x[:, 0] ** 2, None, r"x\[1\]"),
+    "as 1/scale": (lambda x: -np.log(x[:, 1]) - x[:, 0] ** 2, [(None, None), (0, None)], "x"),
+    "a floor": (lambda x: np.log(np.exp(-0.5 * np.sum(x**2, axis=1)) + 1e-300), None, ""),
+    "as x^-1.5": (lambda x: -1.5 * np.log1p(np.abs(x[:, 0])) - x[:, 1] ** 2, None, ""),
+    "a box": (lambda x: -(x[:, 0] ** 2), [(None, None), (0, 3)], ""),
+}
+
+
+@pytest.mark.parametrize("name", _ENDLESS)
+def test_a_density_without_a_prior_has_to_end_somewhere(name):
+    """log Z = infinity was a number, of 14 digits even, after half a minute of search."""
+    log_p, bounds, which = _ENDLESS[name]
+    model = ev.DensityModel(log_p, dim=2, bounds=bounds, vectorized=True)
+    points = np.random.default_rng(0).standard_normal((64, 2))
+    if not which:
+        assert refuse_endless(model, points) is None
+        return
+    with pytest.raises(ev.InputError, match=f"no finite integral: along {which}"):
+        ev.log_evidence(model, random_seed=0, progressbar=False)
+
+
+def test_a_density_may_raise_far_out():
+    model = ev.DensityModel(lambda x: -math.exp(abs(x[0])) - math.log(1.0 + abs(x[1])), dim=2)
+    assert refuse_endless(model, np.zeros((1, 2))) is None
