@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.clock import Stopped, check_interrupt
-from ..moves.base import Info, Move, State, StateT, scaled, take
+from ..moves.base import Info, Move, State, StateT, scaled, stacked, take
 from ..numerics.arrays import Array, Indices
 from ..paths.gp import TemperedPath
 from ..statistics import ladders
@@ -119,8 +119,9 @@ class Pilot:
     ) -> Climbed:
         """Climb once, adapting everything: a plan, and what was seen on the way. ``report`` hears
         β, ESS and acceptance."""
-        state = move.init_reference(rng, path, self.particles)
-        beta, variance, acceptance, log_z = 0.0, 0.0, np.nan, path.log_z0
+        state, share = self.begin(path, move, rng)
+        beta, variance, acceptance = 0.0, 1.0 / share - 1.0, np.nan
+        log_z = path.log_z0 + float(np.log(share))
         rows: list[tuple[float, float, int, float]] = []
         while beta < 1.0:
             if stop():
@@ -146,6 +147,25 @@ class Pilot:
         ladder, step_sizes, counts, mixings = map(np.array, zip(*rows, strict=True))
         plan = Plan(ladder, step_sizes, counts.astype(int), mixings, variance)
         return Climbed(plan, log_z, state)
+
+    def begin(
+        self, path: TemperedPath, move: Move, rng: np.random.Generator, few: int = 16,
+        most: int = 2**14,
+    ) -> tuple[State, float]:  # fmt: skip
+        """Particles of the reference, and 1. Where fewer than ``few`` of them have a density draws
+        go on, up to so many, and particles are some that have: and their share. (Of a shell with
+        half a per cent of the prior 128 draws showed next to nothing: a plan of one temperature.)
+        """
+        states, drawn, alive = list[State](), 0, 0
+        while not drawn or (alive < few and drawn < most):
+            check_interrupt()
+            state = move.init_reference(rng, path, self.particles)
+            rows = np.flatnonzero(np.isfinite(state.tilt))
+            states.append(take(state, rows))
+            drawn, alive = drawn + self.particles, alive + rows.size
+        if drawn == self.particles or not alive:
+            return state, 1.0
+        return take(stacked(states), rng.integers(alive, size=self.particles)), alive / drawn
 
     def settle(
         self, path: TemperedPath, move: Move, rng: np.random.Generator, beta: float, state: State

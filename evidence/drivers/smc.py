@@ -63,7 +63,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ..execution.clock import Stopped, check_interrupt
-from ..moves.base import Info, Move, State, StateT, take
+from ..moves.base import Info, Move, State, StateT, stacked, take
 from ..numerics.arrays import Array, Flags
 from ..paths.gp import TemperedPath
 from ..statistics.genealogy import Genealogy
@@ -337,10 +337,3 @@ class Adaptive(ResampleMove):
     def kept(self, population: Climbers) -> Ancestors:
         rows = np.arange(population.log_w.size).reshape(population.log_w.shape)
         return population.rng.permuted(rows, axis=1)[:, :KEEP]
-
-
-def stacked(states: list[StateT]) -> StateT:
-    """Rows of one state after those of another."""
-    if len(states) == 1:
-        return states[0]
-    return type(states[0])(*(np.concatenate(fields) for fields in zip(*states, strict=True)))

@@ -155,11 +155,6 @@ class DensityReferee(Referee):
         few = most < min(in_batches if model.vectorized else LONGER, clock.meter.left)
         return Allowance(clock.meter, most) if few else clock.meter
 
-    def _affordable(self) -> float:
-        """Draws that evaluations are left for and, where time has cut the search, seconds."""
-        its, left = self.searched, self.allowed.left
-        return min(left, self.problem.clock.affordable()) if its and its.cut else left
-
     def run(self, problem: Problem, method: str, go: Callable[[Problem], Outcome]) -> Outcome:
         base = problem.reference
         # even weights say nothing of a neck that none of the draws came to: of a walk of six steps
@@ -174,7 +169,8 @@ class DensityReferee(Referee):
             return over_stages(problem, staged)
         if isinstance(base, Blended):
             screened = 0 if its is None or self.effort == "frugal" else its.cloud.screened
-            outcome = over_blend(problem, base, self._affordable(), screened)
+            affordable = problem.clock.affordable() if its and its.cut else math.inf
+            outcome = over_blend(problem, base, min(self.allowed.left, affordable), screened)
             if met_more(outcome, base) and not self.repeated:
                 self.repeated = True
                 with suppress(Stopped):
@@ -213,12 +209,11 @@ class DensityReferee(Referee):
         found, its, laplace = self.seen, self.searched, super().best()
         if found is not None and math.isfinite(found.se):
             return "a look from the prior", found.logz, found.se
-        if its is not None and math.isfinite((rough := its.cloud.estimate()).logz):
-            se = math.hypot(its.policy.rough, rough.se, math.log1p(-its.hidden))
+        if its is not None and math.isfinite((own := its.rough()).logz):
+            se = math.hypot(its.policy.rough, own.se, math.log1p(-its.hidden))
             # draws exceed Z by e^a once in e^a times: a number below theirs is none
-            if laplace is None or se < math.inf or rough.logz > laplace[1]:
-                name = f"{rough.n} draws, weighted"
-                return name, rough.logz, se if se < math.inf else math.nan
+            if laplace is None or se < math.inf or own.logz > laplace[1]:
+                return f"{own.n} draws, weighted", own.logz, se if se < math.inf else math.nan
         return laplace
 
 

@@ -127,22 +127,26 @@ class Referee:
         widen(outcome, self.problem.target_se)
         refuse(outcome, self.kind.ceiling(self.problem.model), self.problem.model)
 
-    def approximate(self, outcome: Outcome) -> None:
-        """The best approximation, for a call whose time was up before it had an answer."""
+    def approximate(self, outcome: Outcome, worse: float = 10.0) -> None:
+        """The best approximation, for a call whose time was up before it had an answer, or one so
+        many times ``worse`` than that."""
         clock = self.problem.clock
         if clock.meter.spent() and math.isnan(outcome.logz_se):
             text = f"max_evaluations={clock.meter.most} were used up before there was an estimate"
             outcome.unsay("out-of-evaluations")
             outcome.warn("out-of-evaluations", text)
         limited = clock.limited and not clock.interrupted.is_set()
-        if not (limited and math.isnan(outcome.logz_se)):
-            return
-        best = self.best()
+        best, failed = self.best(), limited and math.isnan(outcome.logz_se)
         if best is None or (math.isnan(best[2]) and not math.isnan(outcome.logz)):
             return
+        if not (failed or outcome.logz_se > worse * best[2]):
+            return
+        what = f"nothing was finished within {clock.limits}"
+        if not failed:
+            what = f"{outcome.method} ended at {outcome.logz:.3g} ± {outcome.logz_se:.2g}"
         name, outcome.logz, outcome.logz_se = best
         outcome.unsay(*_OVER)
-        what = f"nothing was finished within {clock.limits}: log Z is that of {name}"
+        what += f": log Z is that of {name}"
         if math.isnan(outcome.logz_se):
             what += ", an approximation without an error bar"
         outcome.warnings.insert(0, Message("approximation-only", what))

@@ -337,6 +337,13 @@ def take(state: StateT, index: NDArray[np.intp]) -> StateT:
     return type(state)(*(field[index] for field in state))
 
 
+def stacked(states: list[StateT]) -> StateT:
+    """Rows of one state after those of another."""
+    if len(states) == 1:
+        return states[0]
+    return type(states[0])(*(np.concatenate(fields) for fields in zip(*states, strict=True)))
+
+
 def scaled(move: Any, factor: float) -> Any:
     """The move with its step size multiplied; the move itself where there is nothing to tune.
 

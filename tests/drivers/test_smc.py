@@ -5,10 +5,12 @@ import pytest
 from problems import LIKELIHOODS, log_z_by_quadrature, small_model
 
 import evidence as ev
+from evidence.approximations.density.reference import density_prior_reference
 from evidence.approximations.reference import prior_reference
 from evidence.drivers.plan import Pilot, Plan
 from evidence.drivers.smc import ResampleMove
 from evidence.moves import PCN, MGrad, SplittingHMC
+from evidence.paths.density import DensityPath
 from evidence.statistics.diagnostics import log_mean
 
 REFERENCES = {"ep": ev.fit_ep, "laplace": ev.fit_laplace, "prior": prior_reference}
@@ -35,6 +37,28 @@ def test_unbiased_for_z(likelihood, reference):
     truth = log_z_by_quadrature(model)
     assert abs(found.value - truth) < 4.5 * max(found.se, 1e-7), (found, truth)
     assert found.se < 0.08
+
+
+@pytest.mark.parametrize("share", [0.004, 0.0])
+def test_a_pilot_goes_on_until_particles_have_a_density(share):
+    """Of 128 draws none, or one, lies in the ring, and temperatures were 1: log Z that of it."""
+    far = np.sqrt(-2.0 * np.log(1.0 - share)) if share else 0.0
+
+    def log_likelihood(x):
+        inside = np.sum(x[:, :2] ** 2, axis=1) < far**2
+        return np.where(inside, -0.5 * np.sum((x[:, 2:] / 0.1) ** 2, axis=1), -np.inf)
+
+    prior = ev.GaussianPrior(np.zeros(6))
+    model = ev.DensityModel(log_likelihood, 6, prior=prior, vectorized=True)
+    path = DensityPath(density_prior_reference(model))
+    found = Pilot().climb(path, PCN(), np.random.default_rng(0))
+    if share:
+        assert found.plan.betas.size > 5
+        truth = np.log(share) - 2.0 * np.log(101.0)
+        assert abs(found.log_z - truth) < 1.5
+        assert found.plan.relative_variance > 1.0 / share - 1.0 - 100.0
+    else:
+        assert found.plan.betas.tolist() == [1.0]
 
 
 def test_exact_when_the_reference_is_exact():

@@ -66,6 +66,37 @@ def test_draws_with_an_error_bar_take_the_place_of_what_has_none(se, answer):
     assert [w.code for w in outcome.warnings] == ["approximation-only"]
 
 
+@pytest.mark.parametrize(("se", "answer"), [(697.0, (-1.2, 0.5)), (3.0, (-9.0, 3.0))])
+def test_an_answer_far_worse_than_the_search_s_own_gives_way(se, answer):
+    """Annealing ended at -81 ± 697 where the search's draws said -27.3 ± 1.6, the truth."""
+    problem = SimpleNamespace(clock=Clock(), model=ev.DensityModel(lambda x: -x @ x, dim=2))
+    referee = DensityReferee(problem, None, "normal")
+    referee.best = lambda: ("5 draws, weighted", -1.2, 0.5)
+    outcome = Outcome("smc", -9.0, se)
+    referee.approximate(outcome)
+    assert (outcome.logz, outcome.logz_se) == answer
+    told = [w for w in outcome.warnings if w.code == "approximation-only"]
+    assert len(told) == (se > 5.0)
+    assert all("smc ended at -9 ± 7e+02" in text for text in told)
+
+
+def test_rounds_say_how_far_they_are_apart_where_weights_have_no_variance():
+    prior = ev.GaussianPrior(np.zeros(2))
+    model = ev.DensityModel(lambda x: -0.5 * np.sum(x**2, axis=1), 2, prior=prior, vectorized=True)
+    search = Search(model, np.random.default_rng(0), modes=()).run()
+    assert search.rough().se < 0.02
+    search.cloud.own = [np.append(one[:2] + far, -99.0) for one, far in zip(
+        [search.cloud.own[-1]] * 4, (-2.0, 2.0, -2.0, 2.0), strict=True
+    )]  # fmt: skip
+    search.cloud.log_l[1 : search.cloud.screened] = -99.0  # draws of the prior say nothing
+    search.shares = [0.1] * 4
+    assert not np.isfinite(search.cloud.estimate().se)
+    found = search.rough()
+    assert 2.0 < found.se < 6.0
+    search.missing = search.estimate + 6.0  # of what halving had no time for
+    assert search.rough().se == pytest.approx(np.hypot(found.se, np.logaddexp(0.0, 6.0)))
+
+
 @pytest.mark.slow
 def test_a_lattice_of_modes_is_integrated():
     """Three cosines: 27 narrow modes in a box, log Z = 3 log I₀(8)."""
@@ -279,24 +310,28 @@ def test_where_climbs_have_no_time_a_look_finds_modes(monkeypatch):
     assert abs(result.logz + np.log(9.0)) < 4.0 * result.logz_se < 0.2
 
 
-@pytest.mark.parametrize(
-    ("number", "error"), [(1401, 0.3), pytest.param(1051, 0.2, marks=pytest.mark.slow)]
-)
-def test_draws_that_come_to_a_mode_unknown_lead_to_another_search(number, error, monkeypatch):
-    """Of three modes one was unknown: the few draws that came to it made log Z -.32 ± .04; of a
-    valley's end they made it .20 ± .08."""
-    case = random_density(number)
-    words = dict(random_seed=number, progressbar=False)
+@pytest.fixture
+def _blind(monkeypatch):
+    """Walks that see nothing beyond the proposal's reach."""
+    monkeypatch.setattr(Search, "_walk", lambda self, last=False: True)
+
+
+@pytest.mark.usefixtures("_blind")
+def test_draws_that_come_to_a_mode_unknown_lead_to_another_search(monkeypatch):
+    """Of three modes one was unknown: the few draws that came to it made log Z -.32 ± .04."""
+    case = random_density(1401)
+    words = dict(random_seed=1401, progressbar=False)
     result = ev.log_evidence(case.model, **words)
     assert abs(result.logz - case.truth) < 4.0 * result.logz_se < 0.1
     assert not result.warnings
     for room in ("density", "blended"):
         monkeypatch.setattr(f"evidence.methods.{room}.met_more", lambda *_: False)
     alone = ev.log_evidence(case.model, **words)
-    assert abs(alone.logz - case.truth) > 0.9 * error
+    assert abs(alone.logz - case.truth) > 0.3
     assert sum(result.evaluations.values()) > 1.2 * sum(alone.evaluations.values())
 
 
+@pytest.mark.usefixtures("_blind")
 def test_without_time_for_another_search_the_first_answer_is_told_with_a_warning(monkeypatch):
     """As where another one ends without an error bar: nothing computed is lost."""
     case, find, calls = random_density(1401), DensityReferee.find, []

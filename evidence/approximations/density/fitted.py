@@ -126,14 +126,13 @@ def look(
     the part ``halved`` of it at most (of walks of ten and twelve steps it took all of 40 seconds,
     and nothing was left to draw). NaN is looked for at so many points as are ``asked``, frugally
     at fewer."""
-    points = starts(model, np.random.default_rng([seed, 2]), asked[not policy.budget(model)])
+    first, second = (np.random.default_rng([seed, k]) for k in (1, 2))
+    points = starts(model, second, asked[not policy.budget(model)])
     doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
-    if model.prior is None:
-        refuse_endless(model, points)
+    refuse_endless(model, points)
     whole, clock = allowed or Meter(), clock or Clock()
     own = Allowance(whole, used * whole.left)
-    search = Search(model, np.random.default_rng([seed, 1]), policy, own, modes)
-    search.elsewhere = elsewhere
+    search = Search(model, first, policy, own, modes, elsewhere=elsewhere)
     if model.n > policy.scouted:
         return Found(None, modes or (), doubts)
     if model.prior is None and modes is not None and not any(usable(m.cov) for m in modes):

@@ -107,30 +107,29 @@ class Search:
             self._screen()
             late = costly(self.model) and not self.unlooked
             early, self.modes = self.modes is None and not late, self.modes or ()
-            if self.model.guesses is not None:
-                self.modes = further_modes(self.model, self.modes, self._guess(self.model.guesses))
+            if self.model.guesses is not None:  # the best of them leads to a mode
+                x = self.model.inward(self.model.guesses)
+                x = x[np.isfinite(x).all(axis=1)]
+                best = np.argsort(-self.model.log_prob(x))[:1]
+                self.modes = further_modes(self.model, self.modes, x[best])
             for at, values in self.model.scanned:
                 most = 0.06 * self.policy.part * self.allowed.left  # eight draws take each of them
                 self._scan(at, max(int(min(values or self.policy.scanned, most)), 2))
             if early:
                 self._climb()
             if self.model.prior is not None or self._rebase():
-                self._look(late)
+                self._halve()
+                if late or not (self.modes or self.unlooked):
+                    self._climb()
+                    self._climb_from_afar()
+                    if self.missing > -np.inf and not self.cloud.of_p and self._wide():
+                        self._halve()
+                if self._begin():
+                    self._rounds()
             self.cut = False
         if self.missing == np.inf and self.cloud.kept.size:  # it was cut on the way up
             self.missing = self.cloud.ahead
         return self
-
-    def _look(self, late: bool) -> None:
-        """Levels, climbs and rounds."""
-        self._halve()
-        if late or not (self.modes or self.unlooked):
-            self._climb()
-            self._climb_from_afar()
-            if self.missing > -np.inf and not self.cloud.of_p and self._wide():
-                self._halve()
-        if self._begin():
-            self._rounds()
 
     def _screen(self) -> None:
         most = self.policy.screen(self.model, isinstance(self.model, Rebased))
@@ -141,12 +140,6 @@ class Search:
             elif self.modes is None:  # points to climb from
                 self.cloud.z = x = starts(self.model, self.rng, n // 2)
                 self.cloud.log_l = self.model.log_prob(x)
-
-    def _guess(self, guesses: Array) -> Array:
-        """The best of what the model guesses, as a row."""
-        x = self.model.inward(guesses)
-        x = x[np.isfinite(x).all(axis=1)]
-        return x[np.argsort(-self.model.log_prob(x))[:1]]
 
     def _scan(self, at: int, values: int) -> None:
         """Climb from peaks along one coordinate, of draws that few are better than."""
@@ -339,6 +332,15 @@ class Search:
         late = [rough(one).logz for one in self.cloud.own[-self.policy.stalled :]]
         apart = np.mean(np.square(np.array(late) - self.estimate)) if late else 0.0
         return float(np.sqrt(np.sum(w * w) + apart))
+
+    def rough(self) -> Rough:
+        """log Z by the cloud's independent draws or, where their weights have no variance, by all
+        of several rounds' and as much above as the highest: what there is without an answer."""
+        own = self.cloud.estimate()
+        if own.se < np.inf or len(self.shares) < self.policy.late:
+            return own
+        above = np.logaddexp(0.0, self.missing - self.estimate)
+        return Rough(self.cloud.kept.size, self.estimate, float(np.hypot(self.noise, above)))
 
     def posterior(self, enough: float = 0.0) -> tuple[Array, Array, Array]:
         """Points that stand for the posterior, or what leads there where fewer than ``enough``
@@ -541,13 +543,10 @@ class Search:
         chosen = self.rng.permutation(systematic(favour / favour.sum(), self.rng, n))
         return many[chosen], 1.0 / favour[chosen] / np.sum(1.0 / favour[chosen])
 
-    def _walk(
-        self, last: bool = False, kept: int = 512, better: float = 0.8, some: int = 16
-    ) -> bool:  # fmt: skip
+    def _walk(self, last: bool = False, kept: int = 512, better: float = 0.8) -> bool:
         """Whether the proposal reaches where walks from weighted draws end; else it is moved
         there. It may leave out more where that made it no ``better`` the last time, where no round
-        follows (``last``), and in a hurry. Differences of points ``kept`` are steps of walks, of
-        whose ends ``some`` are told."""
+        follows (``last``), and in a hurry. Differences of points ``kept`` are steps of walks."""
         assert self.blend is not None
         policy, log_z, log_f = self.policy, self.verdict.logz, self.cloud.log_p
         (walkers, outside, stages), (slow, shortest) = policy.walks(self.model), policy.moving
@@ -580,7 +579,8 @@ class Search:
         else:
             return True
         beyond = own * beyond + 1e-300
-        self.ended = self._placed(at[0][systematic(beyond / beyond.sum(), self.rng, some)])
+        some = systematic(beyond / beyond.sum(), self.rng, policy.tests)
+        self.ended = self._placed(at[0][some])
         z, log_p = np.concatenate([z, *seen]), np.concatenate([log_p, *values])
         points = z, log_p, np.append(log_w, np.tile(np.log(own / steps), steps))
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)

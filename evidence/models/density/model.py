@@ -605,30 +605,39 @@ def refuse_infinite(value: Array) -> None:
 
 def refuse_endless(
     model: DensityModel, points: Array, far: float = 1e40, raised: float = 600.0,
-    least: float = -10.0,
+    least: float = -10.0, slowest: float = 0.05,
 ) -> None:  # fmt: skip
     """An error where a density without a prior falls no faster than 1/|x| along a coordinate.
 
     From the best of some points, ``far`` times its unit away, or ``raised`` where a change of
     variables has put zero or infinity there, log p + log |x| is lower than at the start by more
-    than ``least`` nats. What raises an error so far out isn't asked.
+    than ``least`` nats, or has fallen as |x|^-``slowest`` or faster since half as many orders, or
+    half the way. What raises an error so far out isn't asked.
     """
+    if model.prior is not None:
+        return
     with np.errstate(all="ignore"):
         value = model.log_prob(points)
-        start, top = points[value.argmax()], value.max()
-        for length in [far * model.units, *[np.full(model.n, raised)][: model.change is not None]]:
-            rows = np.concatenate([start + np.diag(length), start - np.diag(length)])
-            try:
-                high = model.log_prob(rows).reshape(2, -1).max(axis=0)
-            except Exception:
-                return
-            i = int(np.argmax(high := high + np.log(length / model.units)))
-            if np.isfinite(top) and high[i] - top > least:
-                which = model.names[i] if len(model.names) == model.n else f"coordinate {i}"
-                raise InputError(
-                    f"logdensity has no finite integral: along {which} it falls no faster than "
-                    "1/|x|, and log Z is infinite; is a prior= missing, or a part of the density?"
-                )
+        start, limits = points[value.argmax()], np.full((2, model.n), np.inf)
+        if model.limits is not None:
+            limits = np.array([model.limits.low, model.limits.high])
+        changed = np.isfinite(limits).any(axis=0)
+        ends = [np.where(changed, part * raised, far**part * model.units) for part in (0.5, 1.0)]
+        steps = np.concatenate([side * np.diag(end) for end in ends for side in (1.0, -1.0)])
+        try:
+            rows = model.log_prob(start + steps).reshape(2, 2, -1)
+        except Exception:
+            return
+        near, high = rows + np.log(ends / model.units)[:, None]
+        falls = slowest * np.log(ends[1] / ends[0])
+        endless = (high - near > -falls) & (high - value.max() > least)
+        if endless.any():
+            i = int(endless.any(axis=0).argmax())
+            which = model.names[i] if len(model.names) == model.n else f"coordinate {i}"
+            raise InputError(
+                f"logdensity has no finite integral: along {which} it falls no faster than "
+                "1/|x|, and log Z is infinite; is a prior= missing, or a part of the density?"
+            )
 
 
 def _no_nan(value: Array) -> Array:

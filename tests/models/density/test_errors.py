@@ -328,6 +328,11 @@ _ENDLESS = {  # log densities in two dimensions, bounds, and the coordinate alon
     "as 1/scale": (lambda x: -np.log(x[:, 1]) - x[:, 0] ** 2, [(None, None), (0, None)], "x"),
     "a floor": (lambda x: np.log(np.exp(-0.5 * np.sum(x**2, axis=1)) + 1e-300), None, ""),
     "as x^-1.5": (lambda x: -1.5 * np.log1p(np.abs(x[:, 0])) - x[:, 1] ** 2, None, ""),
+    "as (log x)^-2 / x": (
+        lambda x: -np.log(x[:, 1]) - 2.0 * np.log1p(np.abs(np.log(x[:, 1]))) - x[:, 0] ** 2,
+        [(None, None), (0, None)],
+        "",
+    ),
     "a box": (lambda x: -(x[:, 0] ** 2), [(None, None), (0, 3)], ""),
 }
 
@@ -343,6 +348,17 @@ def test_a_density_without_a_prior_has_to_end_somewhere(name):
         return
     with pytest.raises(ev.InputError, match=f"no finite integral: along {which}"):
         ev.log_evidence(model, random_seed=0, progressbar=False)
+
+
+def test_a_bad_place_to_begin_says_nothing():
+    """A Cauchy density's end is higher than a place where the other coordinate is far off."""
+    model = ev.DensityModel(
+        lambda x: -np.log1p(x[:, 0] ** 2) - x[:, 1] ** 2, dim=2, vectorized=True,
+        bounds=[(None, None), (0, 10)],
+    )  # fmt: skip
+    far = ev.DensityModel(lambda x: -np.log1p(x[:, 0] ** 2) - x[:, 1] ** 2, 2, vectorized=True)
+    for one in (model, far):
+        assert refuse_endless(one, np.array([[0.0, 300.0], [0.0, 200.0]])) is None
 
 
 def test_a_density_may_raise_far_out():
