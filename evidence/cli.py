@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
+from inspect import Signature, signature
 from json import dumps, loads
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, get_type_hints
 
 import typer
 
@@ -103,11 +104,94 @@ _OPTIONS: ContextVar[dict[str, str]] = ContextVar("options of the running comman
 _FLAGS = {"--json", "--quiet", "--loo", "--report", "--markdown"}
 
 
+class _Regression(NamedTuple):
+    """What all commands for regressions are told of them; the rest is a table and formulas."""
+
+    family: str = "gaussian"
+    link: str | None = None
+    predictor: list[str] = []  # noqa: RUF012
+    prior: list[str] = []  # noqa: RUF012
+    priors: str | None = None
+    sep: str | None = None
+    positive: str | None = None
+    levels: str | None = None
+
+    def models(self, file: FilePath, formulas: list[str]) -> dict[str, FormulaModel]:
+        """Models of formulas, which may come from anywhere and are no code here, and a table."""
+        from .models.datasets import read_frame
+        from .models.formulas.calls import PLAIN, check
+        from .models.formulas.model import from_formulas
+        from .models.formulas.parse import parse
+
+        further = dict[str, str]()
+        for text in self.predictor:
+            word, tilde, right = (part.strip() for part in text.partition("~"))
+            if not (tilde and word and right):
+                raise InputError(f"--predictor must be 'name ~ terms', got {text!r}")
+            further[word] = right
+        for formula in (*formulas, *further.values()):
+            check(formula)
+        frame = read_frame(file, self.sep)
+        if self.positive is not None or self.levels is not None:
+            self._label(frame, parse(formulas[0]).response)
+        given = dict[str, str]()
+        for text in self.prior:
+            key, equals, value = text.partition("=")
+            if not equals:
+                raise InputError(f"--prior must be name=distribution, got {text!r}")
+            given[key.strip()] = value.strip()
+        if given and self.priors is not None:
+            raise InputError(
+                f"--priors {self.priors} is all of the priors; leave out --prior, or this"
+            )
+        return from_formulas(
+            {formula: formula for formula in formulas}, frame, namespace=PLAIN, link=self.link,
+            likelihood=self.family, priors=given or self.priors, predictors=further or None,
+        )  # fmt: skip
+
+    def _label(self, frame: pd.DataFrame, name: str) -> None:
+        """Say what the labels of the response mean."""
+        from pandas import CategoricalDtype
+
+        from .models.formulas.families import family_name
+        from .models.labels import in_order
+
+        positive, levels = self.positive, self.levels
+        option = "--positive" if levels is None else "--levels"
+        if positive is not None and levels is not None:
+            raise InputError("--positive and --levels both order the labels; give one")
+        name = name.strip("`")
+        if name not in frame.columns:
+            raise InputError(f"{option} is for a response that is a column, not {name!r}")
+        if levels is not None:
+            if (meant := family_name(self.family)[0]) not in ("ordinal", "softmax", "bernoulli"):
+                raise InputError(
+                    f"--levels is for --family ordinal, softmax or bernoulli, not {meant}"
+                )
+            frame[name] = in_order(frame[name], levels)
+            return
+        if positive not in set(frame[name].astype(str)):
+            raise InputError(f"--positive: column {name} has no {positive!r}")
+        others = sorted({*frame[name].dropna().astype(str)} - {positive})
+        rest = others[0] if len(others) == 1 else f"not {positive}"
+        named = frame[name].astype(str).where(lambda label: label == positive, rest)
+        named = named.where(frame[name].notna())
+        frame[name] = named.astype(CategoricalDtype([rest, positive] if others else [positive]))
+
+
 def _command(**own: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command of a function: its arguments, explained by ``_HELP`` and ``own`` words."""
+    """Make a command of a function: its arguments, explained by ``_HELP`` and ``own`` words.
+
+    An argument ``regression`` stands for all that a :class:`_Regression` is told.
+    """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(function)
+        hints, parameters = get_type_hints(function), [*signature(function).parameters.values()]
+        regression = "regression" in hints
+        if regression:
+            at = [*hints].index("regression")
+            parameters[at : at + 1] = signature(_Regression).parameters.values()
+            hints |= get_type_hints(_Regression)
         for name in hints.keys() & _HELP.keys():
             kind, metavar = (
                 (typer.Argument, name.upper()) if name in _POSITIONAL else (typer.Option, None)
@@ -121,9 +205,15 @@ def _command(**own: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         @wraps(function)
         def command(**given: object) -> None:
             _OPTIONS.set(options)
+            if regression:
+                told = [given.pop(name) for name in _Regression._fields]
+                given["regression"] = _Regression._make(told)
             function(**given)
 
-        function.__annotations__ = command.__annotations__ = hints
+        command.__annotations__ = hints
+        command.__signature__ = Signature(  # type: ignore[attr-defined]
+            [one.replace(annotation=hints[one.name]) for one in parameters]
+        )
         return app.command(epilog=_EXIT_CODES)(command)
 
     return register
@@ -258,14 +348,7 @@ def estimate(
 def fit(
     file: FilePath,
     formula: str,
-    family: str = "gaussian",
-    link: str | None = None,
-    predictor: list[str] = [],  # noqa: B006
-    prior: list[str] = [],  # noqa: B006
-    priors: str | None = None,
-    sep: str | None = None,
-    positive: str | None = None,
-    levels: str | None = None,
+    regression: _Regression,
     target_se: float = 0.05,
     max_seconds: float | None = None,
     seed: int = 0,
@@ -292,9 +375,7 @@ def fit(
     started = time.perf_counter()
     with _input_errors():
         _check_outputs(source=file, checkpoint=checkpoint, out=out, plot=plot)
-        (model,) = _models(
-            file, [formula], family, link, prior, sep, positive, levels, priors, predictor
-        ).values()
+        (model,) = regression.models(file, [formula]).values()
         from .verbs import estimate as room
         from .verbs.summarise import summarise
 
@@ -319,14 +400,7 @@ def fit(
 def compare(
     file: FilePath,
     formulas: list[str],
-    family: str = "gaussian",
-    link: str | None = None,
-    predictor: list[str] = [],  # noqa: B006
-    prior: list[str] = [],  # noqa: B006
-    priors: str | None = None,
-    sep: str | None = None,
-    positive: str | None = None,
-    levels: str | None = None,
+    regression: _Regression,
     target_se: float = 0.05,
     max_seconds: float | None = None,
     seed: int = 0,
@@ -352,9 +426,7 @@ def compare(
     plain = json or quiet or report or markdown
     with _input_errors():
         _check_outputs(source=file, out=out, plot=plot)
-        models = _models(
-            file, formulas, family, link, prior, sep, positive, levels, priors, predictor
-        )
+        models = regression.models(file, formulas)
         from .verbs.compare import compare as run
 
         comparison = run(
@@ -382,14 +454,7 @@ def predict(
     file: FilePath,
     formula: str,
     new: FilePath,
-    family: str = "gaussian",
-    link: str | None = None,
-    predictor: list[str] = [],  # noqa: B006
-    prior: list[str] = [],  # noqa: B006
-    priors: str | None = None,
-    sep: str | None = None,
-    positive: str | None = None,
-    levels: str | None = None,
+    regression: _Regression,
     new_groups: str = "error",
     seed: int = 0,
     out: FilePath | None = None,
@@ -406,16 +471,14 @@ def predict(
     """
     with _input_errors():
         _check_outputs(source=file, out=out)
-        (model,) = _models(
-            file, [formula], family, link, prior, sep, positive, levels, priors, predictor
-        ).values()
+        (model,) = regression.models(file, [formula]).values()
         from .models.datasets import read_frame
         from .prediction.predict import predict as run
         from .verbs.integrate import integrated_evidence
 
         words: dict[str, Any] = {"target_se": 0.1, "random_seed": seed, "progressbar": False}
         posterior = None if model.priors is None else integrated_evidence(model, **words)
-        rows = read_frame(new, sep)
+        rows = read_frame(new, regression.sep)
         found = run(model, rows, posterior=posterior, new_groups=new_groups).to_frame()
         found.columns = [f"{name}_predicted" if name in rows else name for name in found]
         table = rows.reset_index(drop=True).join(found)
@@ -424,73 +487,6 @@ def predict(
         typer.echo(f"note: {note}", err=True)
     if text is not None:
         typer.echo(text, nl=False)
-
-
-def _models(
-    file: FilePath, formulas: list[str], family: str, link: str | None, prior: list[str],
-    sep: str | None, positive: str | None, levels: str | None = None, priors: str | None = None,
-    predictor: Iterable[str] = (),
-) -> dict[str, FormulaModel]:  # fmt: skip
-    """Models of formulas, which may come from anywhere and are no code here, and a table."""
-    from .models.datasets import read_frame
-    from .models.formulas.calls import PLAIN, check
-    from .models.formulas.model import from_formulas
-    from .models.formulas.parse import parse
-
-    further = dict[str, str]()
-    for text in predictor:
-        word, tilde, right = (part.strip() for part in text.partition("~"))
-        if not (tilde and word and right):
-            raise InputError(f"--predictor must be 'name ~ terms', got {text!r}")
-        further[word] = right
-    for formula in (*formulas, *further.values()):
-        check(formula)
-    frame = read_frame(file, sep)
-    if positive is not None or levels is not None:
-        _label(frame, parse(formulas[0]).response, family, positive, levels)
-    given = dict[str, str]()
-    for text in prior:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"--prior must be name=distribution, got {text!r}")
-        given[key.strip()] = value.strip()
-    if given and priors is not None:
-        raise InputError(f"--priors {priors} is all of the priors; leave out --prior, or this")
-    return from_formulas(
-        {formula: formula for formula in formulas}, frame, namespace=PLAIN,
-        likelihood=family, link=link, priors=given or priors, predictors=further or None,
-    )  # fmt: skip
-
-
-def _label(
-    frame: pd.DataFrame, name: str, family: str, positive: str | None, levels: str | None
-) -> None:
-    """Say what the labels of the response mean."""
-    from pandas import CategoricalDtype
-
-    from .models.formulas.families import family_name
-    from .models.labels import in_order
-
-    option = "--positive" if levels is None else "--levels"
-    if positive is not None and levels is not None:
-        raise InputError("--positive and --levels both order the labels; give one")
-    name = name.strip("`")
-    if name not in frame.columns:
-        raise InputError(f"{option} is for a response that is a column, not {name!r}")
-    if levels is not None:
-        if (meant := family_name(family)[0]) not in ("ordinal", "softmax", "bernoulli"):
-            raise InputError(
-                f"--levels is for --family ordinal, softmax or bernoulli, not {meant}"
-            )
-        frame[name] = in_order(frame[name], levels)
-        return
-    if positive not in set(frame[name].astype(str)):
-        raise InputError(f"--positive: column {name} has no {positive!r}")
-    others = sorted({*frame[name].dropna().astype(str)} - {positive})
-    rest = others[0] if len(others) == 1 else f"not {positive}"
-    named = frame[name].astype(str).where(lambda label: label == positive, rest)
-    named = named.where(frame[name].notna())
-    frame[name] = named.astype(CategoricalDtype([rest, positive] if others else [positive]))
 
 
 def _run(

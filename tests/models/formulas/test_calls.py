@@ -199,7 +199,7 @@ def test_no_formula_of_the_shell_runs_code(csv, ran, formula, command):
 
 @pytest.mark.parametrize("formula", BENIGN)
 def test_formulas_of_the_shell_are_those_of_python(csv, formula):
-    (model,) = cli._models(csv, [formula], "gaussian", None, [], None, None).values()
+    (model,) = cli._Regression().models(csv, [formula]).values()
     same = ev.from_formula(formula, pd.read_csv(csv))
     assert model.names == same.names
     np.testing.assert_array_equal(model.A.toarray(), same.A.toarray())
@@ -232,7 +232,7 @@ def test_columns_may_be_called_like_code(csv, ran):
     name = "np.load('d.csv')"
     DATA.assign(**{name: DATA.z, "np": DATA.x}).to_csv(csv, index=False)
     formula = f"`{name}` ~ np + (1 + np | g)"
-    (model,) = cli._models(csv, [formula], "gaussian", None, [], None, None).values()
+    (model,) = cli._Regression().models(csv, [formula]).values()
     np.testing.assert_array_equal(model.y, DATA.z)
     np.testing.assert_array_equal(model.A.toarray()[:, 1], DATA.x)
     assert not ran
@@ -241,7 +241,7 @@ def test_columns_may_be_called_like_code(csv, ran):
 def test_the_shell_counts_successes(csv):
     for formula in ("s | trials(n) ~ x", "s | trials(1e1) ~ x", "p(s, n) ~ x", "prop(s, 9) ~ x"):
         calls.check(formula)
-        (model,) = cli._models(csv, [formula], "binomial", None, [], None, None).values()
+        (model,) = cli._Regression("binomial").models(csv, [formula]).values()
         np.testing.assert_array_equal(model.y, DATA.s)
 
 
@@ -250,7 +250,7 @@ def test_nothing_else_is_within_reach_of_a_formula_of_the_shell(csv, monkeypatch
     monkeypatch.setattr(calls, "check", lambda formula: None)
     for formula in (f"y ~ x + {RUN}", f"y ~ x + {LOAD}", "y ~ np.fromfile('d.csv')"):
         with pytest.raises(ev.InputError, match="cannot be evaluated"):
-            cli._models(csv, [formula], "gaussian", None, [], None, None)
+            cli._Regression().models(csv, [formula])
     assert not ran
 
 
@@ -312,7 +312,7 @@ def test_functions_that_people_know_from_elsewhere(csv, formula, words):
     with pytest.raises(ev.InputError, match=words):
         ev.compare([formula], DATA)
     with pytest.raises(ev.InputError, match=words):
-        cli._models(csv, [formula], "gaussian", None, [], None, None)
+        cli._Regression().models(csv, [formula])
 
 
 def test_a_function_of_the_caller_may_have_any_other_name():
