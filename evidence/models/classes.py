@@ -135,12 +135,6 @@ class SoftmaxModel(PredictorsModel):
     def observed(self) -> Array:
         return self.codes.astype(float)
 
-    def log_likelihood_gradient(self, x: ArrayLike) -> tuple[Array, Array]:
-        """log p(y|x) and its gradient in x, shapes (...,) and (..., C·N)."""
-        batch, shape = self._rows(x)
-        value, slope = self.likelihood.slopes(self.observed, self.likelihood.split(batch))
-        return value.sum(axis=1).reshape(shape), slope.reshape(*shape, self.n)
-
     def probabilities(self, x: ArrayLike) -> Array:
         """p(class k | x_n), shape (..., C, N)."""
         return self.likelihood.probabilities(self.likelihood.split(x))

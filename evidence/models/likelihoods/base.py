@@ -215,12 +215,6 @@ class Likelihood(ABC):
             log_concave=self.log_concave, unimodal=self.unimodal, strip=self.strip(y),
         )  # fmt: skip
 
-    def log_predictive(self, y: ArrayLike, mean: ArrayLike, var: ArrayLike) -> Array:
-        """log p(y_n) under ``x_n ~ N(mean_n, var_n)``."""
-        arrays = np.broadcast_arrays(np.atleast_1d(self.check(y).y), mean, var)
-        vectors = (array("y, mean and var", a, ("N",), finite=False) for a in arrays)
-        return self.tilted(*vectors)[0]
-
     def predictive(self, mean: ArrayLike, var: ArrayLike) -> Predictive:
         """Mean and variance of a new ``y`` under ``x ~ N(mean, var)``."""
         return self._predictive(

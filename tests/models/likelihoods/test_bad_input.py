@@ -170,8 +170,6 @@ def test_parameters_of_another_length(make, name):
 def test_latent_values_of_another_length():
     with pytest.raises(ValueError, match=r"x must be an array of shape \(2,\), got shape \(3,\)"):
         Logit().log_prob(np.zeros(3), [1, -1])
-    with pytest.raises(ValueError, match=r"y, mean and var must be an array of shape"):
-        Logit().log_predictive([1, -1], np.zeros((3, 2)), 1.0)
 
 
 def test_rates_too_large_to_draw():
