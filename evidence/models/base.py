@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from ..execution.arguments import shown
 from ..gaussians.base import Prior
-from ..numerics.arrays import Array
+from ..messages import InputError
+from ..numerics.arrays import Array, Indices
 from .hyperparameters import Hyperparameters
 from .likelihoods.base import Likelihood
 from .notebooks import InNotebooks
@@ -92,6 +94,32 @@ class DataModel(InNotebooks, ABC):
         new = copy.copy(self)
         new.y, new.notes = self.likelihood.check(y)
         return new
+
+    def _moved(self, theta: Sequence[float] | Array | Mapping[str, float]) -> Self:
+        """The same data under other hyperparameters, with the prior yet to be made."""
+        model = copy.copy(self)
+        model.priors = None
+        model.hyperparameters = self.hyperparameters.moved(theta)
+        model.likelihood = model.hyperparameters.likelihood or self.likelihood
+        return model
+
+    def _cut(self, rows: ArrayLike, count: int) -> tuple[Indices, Self]:
+        """Numbers of the data that are left of so many without some rows, and the same model but
+        for its likelihood, which is theirs; its data and prior are yet to be cut."""
+        try:
+            rest = np.delete(np.arange(count), rows)  # type: ignore[arg-type]
+        except (IndexError, TypeError, ValueError):
+            raise InputError(
+                f"rows must be numbers of data from 0 to {count - 1}, got {shown(rows)}"
+            ) from None
+        if not rest.size:
+            raise InputError(f"rows are all of the {count} data; one at least must be left")
+        model = copy.copy(self)
+        model.likelihood = self.likelihood.at(rest)
+        model.hyperparameters = self.hyperparameters.of_data(rest)
+        if self.X is not None:
+            model.X = self.X[rest]
+        return rest, model
 
     def without_matrices(self) -> Self:
         """The same model but for what it builds anew elsewhere: itself, where that is small."""

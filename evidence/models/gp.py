@@ -21,7 +21,7 @@ from .covariance import as_kernel, call_kernel, check_source, factorise, notes_o
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded, sketch, sketch_prior
 from .kernels.gradients import contract
-from .latent import LatentModel, check_mean, check_noise, megabytes, observations, rest_of
+from .latent import LatentModel, check_mean, check_noise, megabytes, observations
 from .likelihoods.base import Likelihood
 
 
@@ -194,11 +194,9 @@ class GPModel(LatentModel):
         >>> model.at({"length_scale": 3.0}).kernel
         2**2 * RBF(length_scale=3)
         """
-        model = copy.copy(self)
-        model.priors = None
-        model.hyperparameters = free = self.hyperparameters.moved(theta)
-        (model.kernel,), model.likelihood = free.kernels, free.likelihood or self.likelihood
-        if free.n_kernel:
+        model = self._moved(theta)
+        (model.kernel,) = model.hyperparameters.kernels
+        if model.hyperparameters.n_kernel:
             model._set_prior(None)
         model.theta = model.likelihood.theta(model.y)
         return model
@@ -210,12 +208,9 @@ class GPModel(LatentModel):
         >>> model.without(1).y
         array([3., 1.])
         """
-        rest, model = rest_of(rows, self.n), copy.copy(self)
+        rest, model = self._cut(rows, self.n)
         model.y, model.mean = self.y[rest], self.mean[rest]
-        model.likelihood = self.likelihood.at(rest)
         model.theta = model.likelihood.theta(model.y)
-        model.hyperparameters = self.hyperparameters.of_data(rest)
-        model.X = None if self.X is None else self.X[rest]
         vars(model).pop("_prior", None)
         model._set_prior(None if self.kernel else self.K[np.ix_(rest, rest)])
         return model

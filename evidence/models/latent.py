@@ -9,10 +9,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..execution.arguments import plain, shown
+from ..execution.arguments import plain
 from ..gaussians.base import Gaussian, Prior
 from ..messages import InputError
-from ..numerics.arrays import Array, Indices
+from ..numerics.arrays import Array
 from .base import DataModel
 from .differences import numerical_gradient
 from .likelihoods.base import Likelihood, Observations
@@ -61,23 +61,6 @@ class LatentModel(DataModel):
     def prior_gradient(self, q: Gaussian) -> Array:
         """Derivatives of log Z_q at fixed sites in the free parameters of the prior."""
         return numerical_gradient(self, q)
-
-
-def rest_of(rows: ArrayLike, count: int) -> Indices:
-    """Numbers of the data that are left without some of them.
-
-    >>> rest_of([1, -1], 4)
-    array([0, 2])
-    """
-    try:
-        rest = np.delete(np.arange(count), rows)  # type: ignore[arg-type]
-    except (IndexError, TypeError, ValueError):
-        raise InputError(
-            f"rows must be numbers of data from 0 to {count - 1}, got {shown(rows)}"
-        ) from None
-    if not rest.size:
-        raise InputError(f"rows are all of the {count} data; one at least must be left")
-    return rest
 
 
 def observations(likelihood: Likelihood, y: object) -> Observations:

@@ -21,7 +21,7 @@ from .base import DataModel
 from .covariance import as_kernel, call_kernel, check_source, factorise
 from .hyperparameters import free_parameters
 from .identity import rounded, sketch
-from .latent import check_mean, observations, rest_of
+from .latent import check_mean, observations
 from .likelihoods.base import Likelihood, family
 from .likelihoods.predicted import Several, predicted
 from .priors import Priors
@@ -202,24 +202,17 @@ class PredictorsModel(DataModel):
         """
         if isinstance(theta, Mapping):
             theta = self.by_field(theta)
-        model = copy.copy(self)
-        model.priors = None
-        model.hyperparameters = self.hyperparameters.moved(theta)
+        model = self._moved(theta)
         model.kernels = model.hyperparameters.kernels
-        if model.hyperparameters.likelihood is not None:
-            model.likelihood = model.hyperparameters.likelihood
         if model.hyperparameters.n_kernel:
             model._set_prior(None)
         return model
 
     def without(self, rows: ArrayLike) -> Self:
         """The same priors without some of the data, given by their numbers."""
-        rest, model = rest_of(rows, self.n_data), copy.copy(self)
+        rest, model = self._cut(rows, self.n_data)
         model._take(rest)
         model.mean = self.mean.reshape(-1, self.n_data)[:, rest].ravel()
-        model.likelihood = self.likelihood.at(rest)
-        model.hyperparameters = self.hyperparameters.of_data(rest)
-        model.X = None if self.X is None else self.X[rest]
         model._set_prior(None if self.kernels else self.covariances[:, rest][..., rest])
         return model
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,7 +27,7 @@ from . import likelihoods
 from .differences import central
 from .hyperparameters import Hyperparameters, free_parameters
 from .identity import rounded
-from .latent import LatentModel, check_mean, check_noise, megabytes, observations, rest_of
+from .latent import LatentModel, check_mean, check_noise, megabytes, observations
 from .likelihoods.base import Likelihood
 from .precisions.base import Precision, sparse
 
@@ -164,10 +163,9 @@ class SparseModel(LatentModel):
 
     def at(self, theta: Sequence[float] | Array | Mapping[str, float]) -> SparseModel:
         """The same data under other hyperparameters; as :meth:`.GPModel.at`."""
-        model = copy.copy(self)
-        model.priors = None
-        model.hyperparameters = free = self.hyperparameters.moved(theta)
-        (precision,), model.likelihood = free.kernels, free.likelihood or self.likelihood
+        model = self._moved(theta)
+        free = model.hyperparameters
+        (precision,) = free.kernels
         model.precision = precision
         if free.n_kernel:
             assert precision is not None
@@ -188,12 +186,10 @@ class SparseModel(LatentModel):
     def without(self, rows: ArrayLike) -> SparseModel:
         """The same prior without some of the data, given by their numbers."""
         N = self.y.size
-        rest, model = rest_of(rows, N), copy.copy(self)
+        rest, model = self._cut(rows, N)
         seen = np.add.outer(N * np.arange(self.n_predictors), rest).ravel()
         model.y, model.A, model.offset = self.y[rest], self.A[seen], self.offset[seen]
-        model.likelihood = self.likelihood.at(rest)
         model.theta = model.likelihood.theta(model.y)
-        model.hyperparameters = self.hyperparameters.of_data(rest)
         model._pattern = Pattern.of(model.Q, model.A, null=self._null)
         model._set_prior()
         return model
