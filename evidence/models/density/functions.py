@@ -124,6 +124,21 @@ def in_shape(name: str, out: Any, shape: tuple[int, ...], vectorized: bool) -> A
     return numbers.reshape(shape) if _long(numbers.shape) == _long(shape) else numbers
 
 
+def required(
+    name: str, out: object, shape: tuple[int, ...], vectorized: bool, where: str = ""
+) -> Array:
+    """What came back for a batch, in the ``shape`` wanted, or an error that tells what came;
+    ``where`` points are."""
+    numbers = in_shape(name, out, shape, vectorized)
+    if numbers.shape != shape:
+        told, first = ("a batch of points (M, d)", 0) if vectorized else ("one point (d,)", 1)
+        raise InputError(
+            f"{name} was called with {told}{where} and must return shape {shape[first:]}, got "
+            f"{numbers.shape[first:]}; vectorized= says whether functions take batches"
+        )
+    return numbers
+
+
 def _long(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Axes that are longer than one."""
     return tuple(k for k in shape if k != 1)
@@ -154,20 +169,13 @@ class Batched:
         with np.errstate(all="ignore"):
             if self.vectorized:
                 self._tally(m)
-                out = in_shape(self.name, self.function(x, *more), shape, True)
+                out = required(self.name, self.function(x, *more), shape, True)
             else:
                 rows = []
                 for point in zip(x, *more, strict=True):
                     self._tally(1)
                     rows.append(self.function(*point))
-                out = in_shape(self.name, rows, shape, False)
-        if out.shape != shape:
-            told = "a batch of points (M, d)" if self.vectorized else "one point (d,)"
-            first = 0 if self.vectorized else 1
-            raise InputError(
-                f"{self.name} was called with {told} and must return shape {shape[first:]}, got "
-                f"{out.shape[first:]}; vectorized= says whether functions take batches"
-            )
+                out = required(self.name, rows, shape, False)
         if self.name == "logdensity" and m:
             _check_digits(out)
         return out

@@ -22,7 +22,7 @@ from ...messages import InputError
 from ...numerics.arrays import Array, Flags, Indices
 from ..priors import Distribution, Frozen, OnAnother
 from .changes import Derivatives
-from .functions import in_shape
+from .functions import required
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 _ROOT_2 = float(np.sqrt(2.0))
@@ -492,16 +492,8 @@ class Transform:
             return cube
         with np.errstate(all="ignore"):
             out = self.function(cube.copy()) if self.vectorized else list(map(self._one, cube))
-        theta = in_shape("prior_transform", out, cube.shape, self.vectorized)
-        if theta.shape != cube.shape:
-            told = "a batch of points (M, d)" if self.vectorized else "one point (d,)"
-            first = 0 if self.vectorized else 1
-            raise InputError(
-                f"prior_transform was called with {told} of the unit cube and must return shape "
-                f"{cube.shape[first:]}, got {theta.shape[first:]}; vectorized= says whether "
-                "functions take batches"
-            )
-        return theta
+        where = " of the unit cube"
+        return required("prior_transform", out, cube.shape, self.vectorized, where)
 
     def _one(self, point: Array) -> object:
         return self.function(point.copy())
