@@ -41,7 +41,7 @@ from ..priors import Priors
 from .families import Observed
 from .parse import Parts, compact, pieces
 from .priors import OfSquare
-from .terms import Common, Design, Groups, Term, check_independent
+from .terms import Common, Design, Groups, Source, Term, check_independent
 
 if TYPE_CHECKING:
     from .model import FormulaModel
@@ -212,14 +212,14 @@ class Coded:
         return (self.design.columns(data) - self.middle) @ self.turn
 
 
-def _coded(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> Iterator[Coded]:
+def _coded(text: str, source: Source) -> Iterator[Coded]:
     """Terms with factors one by one, then covariates together."""
     covariates = list[str]()
-    for owner in dict.fromkeys(Design(text, frame, namespace).owners):
+    for owner in dict.fromkeys(source.design(text).owners):
         if owner == "Intercept":
             continue
-        spelt = pieces(owner, frame.columns)
-        each = [(p, Design(f"0 + {p}", frame, namespace)) for p in spelt]
+        spelt = pieces(owner, source.frame.columns)
+        each = [(p, source.design(f"0 + {p}")) for p in spelt]
         factors = [own.categorical for _, own in each]
         if not any(factors):
             covariates.append(":".join(spelt))
@@ -229,10 +229,10 @@ def _coded(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> Iter
         for _, own in each:
             k = len(own.names)
             turn = np.kron(turn, _contrasts(k) if own.categorical else np.eye(k)).astype(float)
-        design = Design(f"0 + {name}", frame, namespace)
+        design = source.design(f"0 + {name}")
         yield Coded.of(compact(owner), design, not all(factors), turn)
     if covariates:
-        design = Design(f"0 + {' + '.join(covariates)}", frame, namespace)
+        design = source.design(f"0 + {' + '.join(covariates)}")
         name = compact("+".join(covariates)).replace("`", "")
         yield Coded.of(name, design, True, np.eye(len(design.names)))
 
@@ -294,8 +294,8 @@ class Alike(Groups):
 
 
 def standardised(
-    parts: Parts, design: Design, frame: pd.DataFrame, namespace: Mapping[str, Any],
-    observed: Observed, scales: Scales, flat: bool, *, flat_sd: float = 1e5, nowhere: float = 1e-6,
+    parts: Parts, design: Design, source: Source, observed: Observed, scales: Scales, flat: bool,
+    *, flat_sd: float = 1e5, nowhere: float = 1e-6,
 ) -> list[Term]:  # fmt: skip
     """The terms of a formula; ``flat`` unless the mean is what is compared.
 
@@ -311,7 +311,7 @@ def standardised(
         own, kind = (r, InUnits) if gaussian else (r * unit, OfCauchy)
         return r * unit, kind(stats.invgamma(0.5, scale=0.5 * own**2))
 
-    one, location = Design("1", frame, namespace), observed.location - design.offset().mean()
+    one, location = source.design("1"), observed.location - design.offset().mean()
     common = Common.of(one, location, observed.scale, {})
     if gaussian and flat:
         common = Common(one, common.mean, np.array([flat_sd * unit]), "flat")
@@ -321,16 +321,16 @@ def standardised(
     if not flat and design.names:
         mean = Coded.of("Intercept", one, False, np.eye(1))
         return [Standardised.with_sd(mean, *made(scales.mean))]
-    for coded in _coded(parts.common, frame, namespace):
+    for coded in _coded(parts.common, source):
         r = scales.covariates if coded.covariate else scales.fixed
         terms.append(Standardised.with_sd(coded, *made(r)))
     sd, prior = made(scales.random)
     for bracket in parts.brackets:
-        own = Design(bracket.effects, frame, namespace)
+        own = source.design(bracket.effects)
         every: list[tuple[str, Any]] = [("1", one)] * ("Intercept" in own.names)
-        every += [(coded.name, coded) for coded in _coded(bracket.effects, frame, namespace)]
+        every += [(coded.name, coded) for coded in _coded(bracket.effects, source)]
         for name, factor, columns in [(n, f, c) for f in bracket.groups for n, c in every]:
-            (g,) = Groups.of(bracket._replace(correlated=True), factor, columns, frame, 1.0)
+            (g,) = Groups.of(bracket._replace(correlated=True), factor, columns, source.frame, 1.0)
             start = np.full(len(columns.names), sd)
             terms.append(Alike(columns, factor, g.levels, g.correlated, start, name, prior))
     return terms

@@ -19,7 +19,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack, vstack
 
@@ -46,7 +45,7 @@ from .jzs import Ratios, Scales, scales_of, standardise, standardised
 from .parse import Parts, check_names, columns, compact_names, parse, split
 from .priors import for_hyperparameters, starts, with_bounds
 from .structured import TERMS, structured
-from .terms import Common, Design, Groups, Term, keys, named_effect
+from .terms import Common, Design, Groups, Source, Term, keys, named_effect
 
 _BOUNDS = ("cens", "trunc")
 
@@ -233,7 +232,7 @@ class FormulaModel(SparseModel):
                 f"X_new has no column {lost[0]!r}, the trials of new observations; pass "
                 f"likelihood=ev.likelihoods.{kind}(n=1) for proportions"
             )
-        return tuple(_column(self.trials, frame, {}).astype(float))
+        return tuple(Source(frame, {}).column(self.trials).astype(float))
 
     def new_offset(self, data: pd.DataFrame) -> Array:
         """What ``offset()`` adds to rows of data, predictor by predictor."""
@@ -400,15 +399,15 @@ def from_formulas(
     parts = {name: parse(formula, TERMS) for name, formula in formulas.items()}
     scales = scales_of(priors)
     extra = further_parts(next(iter(formulas.values())), predictors, scales)
-    frame, used, notes = _frame([*parts.values(), *extra.values()], data, missing, namespace)
-    others = {name: Design(own.common, frame, namespace) for name, own in extra.items()}
+    source, used, notes = _source([*parts.values(), *extra.values()], data, missing, namespace)
+    others = {name: source.design(own.common) for name, own in extra.items()}
     asked = {} if scales or isinstance(priors, str) else _given(priors)
-    designs = {name: Design(own.common, frame, namespace) for name, own in parts.items()}
+    designs = {name: source.design(own.common) for name, own in parts.items()}
     flat = all("Intercept" in design.names for design in designs.values())
     models, unknown, known = dict[str, FormulaModel](), list[set[str]](), list[str]()
     for name, formula in formulas.items():
         own, design = parts[name], designs[name]
-        observed = _observed(own, frame, namespace, likelihood, link)
+        observed = _observed(own, source, likelihood, link)
         classes, texts = _classes(observed), {word: (predictors or {})[word] for word in extra}
         more, given = _in_order(observed.likelihood, extra), asked
         if classes:
@@ -416,17 +415,17 @@ def from_formulas(
         middles, observed = _predicted(observed, tuple(more))
         if own.response in design.owners:
             raise InputError(f"formula: the response {own.response} explains itself; drop it")
-        words = (own, design, frame, namespace, observed)
+        words = (own, design, source, observed)
         terms = standardised(*words, scales, flat) if scales else []
         terms += [] if scales or classes else _make_terms(*words, given)
         for word, part in more.items():
             there = observed._replace(location=middles[word], scale=1.0)
             own_given = _of_predictor(word, given)
             its = others.get(word, design)
-            terms += _make_terms(part, its, frame, namespace, there, own_given, word)
+            terms += _make_terms(part, its, source, there, own_given, word)
         every = (*[design][len(classes) :], *(others.get(word, design) for word in more))
         texts = {word: texts[word] for word in more}
-        model = _assembled(formula, terms, observed, frame, every, texts)
+        model = _assembled(formula, terms, observed, source.frame, every, texts)
         model.trials = own.extras.get("trials", "")
         model.columns = _predicting(own, more.values(), used)
         defaults = {_named(t.name, at): d for t in terms for at, d in t.priors.items()}
@@ -437,7 +436,7 @@ def from_formulas(
         model = _with_start(model, chosen.priors, chosen.values)
         model.notes += (*notes, *_shadowed(formula, namespace))
         model.notes += (*_meant(model.hyperparameters, given, effects),)
-        model.notes += (*_remarks(own, terms, observed, frame),)
+        model.notes += (*_remarks(own, terms, observed, source.frame),)
         if scales:
             standardise(model)
         models[name] = model
@@ -495,20 +494,19 @@ def _assembled(
 
 
 def _observed(
-    own: Parts, frame: pd.DataFrame, namespace: Mapping[str, Any], likelihood: str | Likelihood,
-    link: str | None,
-) -> Observed:  # fmt: skip
+    own: Parts, source: Source, likelihood: str | Likelihood, link: str | None
+) -> Observed:
     """The response, with its trials and bounds."""
-    response = _response(own, frame, namespace)
-    trials = _extra(own, "trials", frame, namespace)
+    response = _response(own, source)
+    trials = _extra(own, "trials", source)
     try:
         observed = observe(response, trials, likelihood, link)
     except InputError as error:
         raise InputError(f"{own.response}: {error}") from None
     if "cens" in own.extras:
-        observed = _censored(observed, own.extras["cens"], frame, namespace)
+        observed = _censored(observed, own.extras["cens"], source)
     if "trunc" in own.extras:
-        observed = _truncated(observed, own.extras["trunc"], frame, namespace)
+        observed = _truncated(observed, own.extras["trunc"], source)
     return observed
 
 
@@ -565,19 +563,19 @@ def _meant(
 
 
 def _make_terms(
-    parts: Parts, design: Design, frame: pd.DataFrame, namespace: Mapping[str, Any],
-    observed: Observed, given: Mapping[str, Any], predictor: str = "",
+    parts: Parts, design: Design, source: Source, observed: Observed, given: Mapping[str, Any],
+    predictor: str = "",
 ) -> list[Term]:  # fmt: skip
     """The terms of a formula, or of a further predictor."""
     terms, scale = list[Term](), observed.scale
     if design.names:
         terms.append(Common.of(design, observed.location, scale, given, predictor))
     for bracket in parts.brackets:
-        own = Design(bracket.effects, frame, namespace)
+        own = source.design(bracket.effects)
         for factor in bracket.groups:
-            terms += Groups.of(bracket, factor, own, frame, scale, predictor)
+            terms += Groups.of(bracket, factor, own, source.frame, scale, predictor)
     for written in parts.structured:
-        made = structured(written, frame, namespace, scale)
+        made = structured(written, source, scale)
         terms.append(replace(made, of_predictor=predictor))
     return terms
 
@@ -689,9 +687,9 @@ def as_frame(data: Any, name: str = "data") -> pd.DataFrame:
     return frame.infer_objects()
 
 
-def _frame(
+def _source(
     every: Sequence[Parts], data: object, missing: str, namespace: Mapping[str, Any]
-) -> tuple[pd.DataFrame, list[str], list[str]]:
+) -> tuple[Source, list[str], list[str]]:
     """The rows in use, the columns that formulas mention, and notes."""
     table = as_frame(data)
     known = list(map(str, table.columns))
@@ -731,7 +729,7 @@ def _frame(
         raise InputError(
             "weights must be the same in all formulas; evidences are of the same data"
         )
-    times = _extra(every[0], "weights", frame, namespace)
+    times = _extra(every[0], "weights", Source(frame, namespace))
     if times is not None:
         if (times < 0.0).any() or (times % 1.0).any():
             raise InputError(
@@ -742,7 +740,7 @@ def _frame(
         frame = frame.reset_index(drop=True)
         if not len(frame):
             raise InputError("weights are zero in every row")
-    return frame, used, notes
+    return Source(frame, namespace), used, notes
 
 
 def _outside_categories(texts: Iterable[str], name: str) -> str:
@@ -763,17 +761,15 @@ def _check_numbers(column: pd.Series, few: int = 10) -> None:
         )
 
 
-def _extra(
-    parts: Parts, name: str, frame: pd.DataFrame, namespace: Mapping[str, Any]
-) -> Array | None:
+def _extra(parts: Parts, name: str, source: Source) -> Array | None:
     """Trials or weights, a number or an expression for every row."""
     if name not in parts.extras:
         return None
     text = parts.extras[name]
-    if text not in frame.columns:
-        return _evaluated(text, frame, namespace)
+    if text not in source.frame.columns:
+        return source.evaluated(text)
     try:
-        return frame[text].to_numpy(float)
+        return source.frame[text].to_numpy(float)
     except (TypeError, ValueError):
         raise InputError(f"{name}({text}) must be numbers, one for every row") from None
 
@@ -794,20 +790,16 @@ def _predicting(own: Parts, further: Iterable[Parts], used: Sequence[str]) -> tu
     return tuple(name for name in used if name not in {own.response, *(bounds - explaining)})
 
 
-def _censored(
-    observed: Observed, written: str, frame: pd.DataFrame, namespace: Mapping[str, Any]
-) -> Observed:
+def _censored(observed: Observed, written: str, source: Source) -> Observed:
     """The response as bounds: ``cens(c)``, or ``cens(c, y2)`` where intervals end."""
     words = [word for _, word in split(written, ",") if word]
     if not 0 < len(words) < 3:
         raise InputError(f"formula: cens() takes c, or c and y2, got {written!r}")
-    given = [_column(word, frame, namespace) for word in words]
+    given = [source.column(word) for word in words]
     return observed._replace(likelihood=Censored(observed.likelihood, *given))
 
 
-def _truncated(
-    observed: Observed, written: str, frame: pd.DataFrame, namespace: Mapping[str, Any]
-) -> Observed:
+def _truncated(observed: Observed, written: str, source: Source) -> Observed:
     """The response as there only within bounds: ``trunc(lower, upper)``, ``trunc(ub=upper)``."""
     ends, places = dict[str, Array](), ["lb", "ub"]
     words = split(f"-inf{written}" if written.startswith(",") else written, ",")
@@ -817,7 +809,7 @@ def _truncated(
         if value and (name not in places or name in ends):
             raise InputError(f"formula: trunc() takes lower and upper (lb=, ub=), got {written!r}")
         if value:
-            ends[name] = np.asarray(_column(value, frame, namespace))
+            ends[name] = np.asarray(source.column(value))
             if ends[name].dtype.kind not in "biuf":
                 raise InputError(f"trunc({written}): {value} must hold numbers")
     if all(np.isinf(end).all() for end in ends.values()):
@@ -826,36 +818,18 @@ def _truncated(
     return observed._replace(likelihood=Truncated(observed.likelihood, low, high))
 
 
-def _column(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> NDArray[Any]:
-    """A column as it is, or a number or an expression."""
-    if text in frame.columns:
-        return np.asarray(frame[text].to_numpy())
-    return _evaluated(text, frame, namespace)
-
-
-def _response(parts: Parts, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> Any:
+def _response(parts: Parts, source: Source) -> Any:
     """Values of the response, an array; categories in order as they are."""
     text = parts.response.strip("`")
-    if text not in frame.columns:
-        return _evaluated(parts.response, frame, namespace)
-    values = frame[text]
+    if text not in source.frame.columns:
+        return source.evaluated(parts.response)
+    values = source.frame[text]
     if values.dtype.name == "category":
         if values.cat.ordered or values.cat.categories.dtype.kind in "OUT":
             return values.array
         values = values.astype(object)
     array = np.asarray(values.infer_objects())
     return array.astype(str) if array.dtype.kind in "OUT" else array
-
-
-def _evaluated(text: str, frame: pd.DataFrame, namespace: Mapping[str, Any]) -> Array:
-    """A number, or an expression of columns."""
-    try:
-        return np.full(len(frame), float(text))
-    except ValueError:
-        values = Design(f"0 + I({text})", frame, namespace).columns()
-    if values.shape[1] != 1:
-        raise InputError(f"formula: {text!r} must be one column, got {values.shape[1]}")
-    return values[:, 0]
 
 
 def _shadowed(formula: str, namespace: Mapping[str, Any]) -> list[str]:

@@ -27,7 +27,7 @@ from .. import precisions
 from ..precisions.base import Precision
 from ..precisions.graph import adjacency
 from .parse import Structured
-from .terms import keys, named_effect, named_term, places
+from .terms import Source, keys, named_effect, named_term, places
 
 _EVEN = 1e-6  # of a step
 
@@ -83,21 +83,17 @@ def column(name: str, data: pd.DataFrame, call: str) -> pd.Index:
     return pd.Index(values.to_numpy(getattr(values.dtype, "numpy_dtype", None)))
 
 
-def structured(
-    written: Structured, data: pd.DataFrame, namespace: Mapping[str, Any], scale: float
-) -> OnLevels:
+def structured(written: Structured, source: Source, scale: float) -> OnLevels:
     """The term that a call in a formula stands for."""
     make, least, most = TERMS[written.name]
     if not least <= len(written.arguments) <= most or any("=" in a for a in written.arguments):
         raise InputError(f"formula: write {_USAGE[written.name]}, got {written.call}")
-    return make(written, data, namespace, scale)
+    return make(written, source, scale)
 
 
-def _walk(
-    written: Structured, data: pd.DataFrame, namespace: Mapping[str, Any], scale: float
-) -> OnLevels:
+def _walk(written: Structured, source: Source, scale: float) -> OnLevels:
     name, *factor = written.arguments
-    levels, step = grid(written.call, column(name, data, written.call))
+    levels, step = grid(written.call, column(name, source.frame, written.call))
     n, priors = len(levels), {"sigma": stats.expon(scale=scale)}
     if written.name == "ar1":
         part: Precision = precisions.ar1(n, 0.5, 0.5 * scale)
@@ -106,22 +102,20 @@ def _walk(
         part = getattr(precisions, written.name)(n, 0.5 * scale)
     if not factor:
         return OnLevels(written.call, part, priors, name, levels, step=step)
-    groups = keys(factor[0], data).unique().sort_values()
+    groups = keys(factor[0], source.frame).unique().sort_values()
     copies = precisions.copies(part, len(groups))
     return OnLevels(written.call, copies, priors, name, levels, factor[0], groups, step)
 
 
-def _map(
-    written: Structured, data: pd.DataFrame, namespace: Mapping[str, Any], scale: float
-) -> OnLevels:
+def _map(written: Structured, source: Source, scale: float) -> OnLevels:
     name, graph = written.arguments
-    if graph not in namespace:
+    if graph not in source.namespace:
         raise InputError(
             f"formula: {written.call} needs a graph, but nothing is called {graph!r} here; pass "
             f"namespace={{{graph!r}: …}}"
         )
-    levels, W = neighbours(namespace[graph])
-    areas = column(name, data, written.call).unique()
+    levels, W = neighbours(source.namespace[graph])
+    areas = column(name, source.frame, written.call).unique()
     if strange := areas[levels.get_indexer(areas) < 0].tolist():
         raise InputError(
             f"formula: {written.call}: {len(strange)} areas of the data are not in the graph: "
@@ -230,7 +224,7 @@ def _matrix(pairs: object, n: int) -> csr_array:
     return W
 
 
-Make = Callable[[Structured, Any, Mapping[str, Any], float], OnLevels]
+Make = Callable[[Structured, Source, float], OnLevels]
 TERMS: dict[str, tuple[Make, int, int]] = {
     "ar1": (_walk, 1, 2),
     "rw1": (_walk, 1, 2),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,33 @@ def named_term(predictor: str, name: str) -> str:
 def named_effect(predictor: str, name: str) -> str:
     """The same of an effect, or of a hyperparameter."""
     return f"{predictor}:{name}" if predictor else name
+
+
+class Source(NamedTuple):
+    """What formulas speak of: columns of a table, and what other names mean."""
+
+    frame: pd.DataFrame
+    namespace: Mapping[str, Any]
+
+    def design(self, text: str) -> Design:
+        """Columns that a formula makes."""
+        return Design(text, self.frame, self.namespace)
+
+    def column(self, text: str) -> NDArray[Any]:
+        """A column as it is, or a number or an expression."""
+        if text in self.frame.columns:
+            return np.asarray(self.frame[text].to_numpy())
+        return self.evaluated(text)
+
+    def evaluated(self, text: str) -> Array:
+        """A number, or an expression of columns."""
+        try:
+            return np.full(len(self.frame), float(text))
+        except ValueError:
+            values = self.design(f"0 + I({text})").columns()
+        if values.shape[1] != 1:
+            raise InputError(f"formula: {text!r} must be one column, got {values.shape[1]}")
+        return values[:, 0]
 
 
 class Design:
