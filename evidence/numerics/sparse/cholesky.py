@@ -23,6 +23,7 @@ from ..lapack import potrf, scratch, syrk
 from ..threads import run, single_blas
 from . import blas
 from .selected import invert
+from .supernodes import ancestor, panel
 from .symbolic import Analysis
 from .triangular import (
     multiply_upper,
@@ -63,9 +64,8 @@ def factorise(panels, chosen, home, x, work, s):
     small = 8  # columns; below, plain loops are as fast as LAPACK
     base, update = x.ctypes.data, work.ctypes.data
     for p in chosen:
-        at, rows = panels.offsets[p], panels.starts[p + 1] - panels.starts[p]
-        columns = panels.first[p + 1] - panels.first[p]
-        r = rows - columns
+        at, c, rows, columns, below = panel(panels, p)
+        r = below.size
         if columns < small:
             bad = _panel(x, at, rows, columns)
         else:
@@ -76,17 +76,13 @@ def factorise(panels, chosen, home, x, work, s):
             if bad == -1 and not math.isfinite(x[at + (columns - 1) * (rows + 1)]):
                 bad = columns - 1
         if bad != -1:
-            return panels.first[p] + bad
+            return c + bad
         if r == 0:
             continue
         if columns > 1:
             syrk(r, columns, 1.0, base + 8 * (at + columns), rows, 0.0, update, r, s)
         for q in range(panels.links[p], panels.links[p + 1]):
-            k0 = panels.begin[q]
-            k1 = panels.begin[q + 1] if q + 1 < panels.links[p + 1] else r
-            a = panels.target[q]
-            place = panels.place[panels.places[q] : panels.places[q] + r - k0]
-            ld = panels.starts[a + 1] - panels.starts[a]
+            k0, k1, a, place, ld = ancestor(panels, p, q, r)
             for k in range(k0, k1):
                 out = home[a] + place[k - k0] * ld
                 if columns == 1:
@@ -112,22 +108,17 @@ def square(panels, x, out, work, s):
     """Add L Lᵀ to ``out``: what :func:`factorise` takes apart."""
     base = x.ctypes.data
     for p in range(panels.offsets.size - 1):
-        at, rows = panels.offsets[p], panels.starts[p + 1] - panels.starts[p]
-        columns = panels.first[p + 1] - panels.first[p]
+        at, _, rows, columns, below = panel(panels, p)
         syrk(rows, columns, 1.0, base + 8 * at, rows, 0.0, work.ctypes.data, rows, s)
         for j in range(columns):
             for i in range(j, rows):
                 out[at + j * rows + i] += work[j * rows + i]
         for q in range(panels.links[p], panels.links[p + 1]):
-            k0 = columns + panels.begin[q]
-            k1 = columns + panels.begin[q + 1] if q + 1 < panels.links[p + 1] else rows
-            a = panels.target[q]
-            place = panels.place[panels.places[q] : panels.places[q] + rows - k0]
-            ld = panels.starts[a + 1] - panels.starts[a]
+            k0, k1, a, place, ld = ancestor(panels, p, q, below.size)
             for k in range(k0, k1):
-                to = panels.offsets[a] + place[k - k0] * ld
-                for i in range(k, rows):
-                    out[to + place[i - k0]] += work[k * rows + i]
+                to, row = panels.offsets[a] + place[k - k0] * ld, (columns + k) * rows + columns
+                for i in range(k, below.size):
+                    out[to + place[i - k0]] += work[row + i]
 
 
 def _quiet(analysis: Analysis, *, large: float = 1e5) -> AbstractContextManager[None]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from ..jit import vector_loop
 from . import blas
+from .supernodes import ancestor, panel
 
 
 @vector_loop
@@ -21,19 +22,14 @@ def invert(panels, chosen, x, z, work, ratio, s):
     """Fill ``z``, zero before, from the factor ``x``, for the supernodes ``chosen``."""
     base, inverse = x.ctypes.data, z.ctypes.data
     for p in chosen[::-1]:
-        at, rows = panels.offsets[p], panels.starts[p + 1] - panels.starts[p]
-        columns = panels.first[p + 1] - panels.first[p]
-        r = rows - columns
+        at, _, rows, columns, below = panel(panels, p)
+        r = below.size
         if columns == 1:
             d = 1.0 / x[at]
             for i in range(r):
                 ratio[i] = d * x[at + 1 + i]
         for q in range(panels.links[p], panels.links[p + 1]):
-            k0 = panels.begin[q]
-            k1 = panels.begin[q + 1] if q + 1 < panels.links[p + 1] else r
-            a = panels.target[q]
-            place = panels.place[panels.places[q] : panels.places[q] + r - k0]
-            ld = panels.starts[a + 1] - panels.starts[a]
+            k0, k1, a, place, ld = ancestor(panels, p, q, r)
             for k in range(k0, k1):
                 source = panels.offsets[a] + place[k - k0] * ld
                 if columns == 1:
@@ -60,7 +56,7 @@ def invert(panels, chosen, x, z, work, ratio, s):
                 ratio[j * r + i] = x[at + j * rows + columns + i]
         blas.potri(columns, out, rows, s)
         if r > 0:
-            below = out + 8 * columns
+            here = out + 8 * columns
             blas.trsm_right(False, r, columns, a, rows, y, r, s)
-            blas.minus_symm(r, columns, work.ctypes.data, r, y, r, below, rows, s)
-            blas.gemm(True, False, columns, columns, r, -1.0, y, r, below, rows, 1.0, out, rows, s)
+            blas.minus_symm(r, columns, work.ctypes.data, r, y, r, here, rows, s)
+            blas.gemm(True, False, columns, columns, r, -1.0, y, r, here, rows, 1.0, out, rows, s)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Indices
-from ..jit import light_jit
+from ..jit import jit, light_jit
 from .ordering import tree
 
 
@@ -38,6 +38,24 @@ class Panels(NamedTuple):
     begin: Indices  # its first column among the rows below s
     places: Indices  # of that row and all later ones in the ancestor's panel, in ``place``
     place: NDArray[np.int32]
+
+
+@jit
+def panel(panels, s):
+    """Where a panel begins, its first column, its rows and columns, and the rows below these."""
+    start, end, c = panels.starts[s], panels.starts[s + 1], panels.first[s]
+    columns = panels.first[s + 1] - c
+    return panels.offsets[s], c, end - start, columns, panels.rows[start + columns : end]
+
+
+@jit
+def ancestor(panels, s, q, r):
+    """Which of the r rows below s are columns of an ancestor, from k0 to k1; the ancestor; the
+    places of these and all later rows in its panel, and how many rows that has."""
+    k0, a = panels.begin[q], panels.target[q]
+    k1 = panels.begin[q + 1] if q + 1 < panels.links[s + 1] else r
+    place = panels.place[panels.places[q] : panels.places[q] + r - k0]
+    return k0, k1, a, place, panels.starts[a + 1] - panels.starts[a]
 
 
 @light_jit

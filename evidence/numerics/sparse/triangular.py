@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..jit import reduction, vector_loop
 from . import blas
+from .supernodes import panel
 
 _SMALL = 4  # columns; below, plain loops are as fast as BLAS
 
@@ -16,10 +17,7 @@ _SMALL = 4  # columns; below, plain loops are as fast as BLAS
 def solve_lower(panels, x, v, work):
     """v ← L⁻¹v."""
     for p in range(panels.offsets.size - 1):
-        at, start, end = panels.offsets[p], panels.starts[p], panels.starts[p + 1]
-        c, rows = panels.first[p], end - start
-        columns = panels.first[p + 1] - c
-        below = panels.rows[start + columns : end]
+        at, c, rows, columns, below = panel(panels, p)
         if columns == 1:
             f = v[c] / x[at]
             v[c] = f
@@ -45,10 +43,7 @@ def solve_lower(panels, x, v, work):
 def solve_upper(panels, x, v, work):
     """v ← L⁻ᵀv."""
     for p in range(panels.offsets.size - 2, -1, -1):
-        at, start, end = panels.offsets[p], panels.starts[p], panels.starts[p + 1]
-        c, rows = panels.first[p], end - start
-        columns = panels.first[p + 1] - c
-        below = panels.rows[start + columns : end]
+        at, c, rows, columns, below = panel(panels, p)
         t = work[: below.size]
         for i in range(t.size):
             t[i] = v[below[i]]
@@ -67,14 +62,13 @@ def multiply_upper(panels, x, v):
     """v ← Lᵀv, of shape (n, J)."""
     many = v.shape[1]
     for p in range(panels.offsets.size - 1):
-        at, start = panels.offsets[p], panels.starts[p]
-        c, rows = panels.first[p], panels.starts[p + 1] - start
-        for j in range(panels.first[p + 1] - c):
+        at, c, rows, columns, _ = panel(panels, p)
+        for j in range(columns):
             to, d = v[c + j], x[at + j * (rows + 1)]
             for m in range(many):
                 to[m] *= d
             for i in range(j + 1, rows):
-                f, a = v[panels.rows[start + i]], x[at + j * rows + i]
+                f, a = v[panels.rows[panels.starts[p] + i]], x[at + j * rows + i]
                 for m in range(many):
                     to[m] += a * f[m]
 
@@ -85,17 +79,14 @@ def solve_lower_many(panels, x, v, work, s):
     many = v.shape[1]
     base, block, update = x.ctypes.data, v.ctypes.data, work.ctypes.data
     for p in range(panels.offsets.size - 1):
-        at, start, end = panels.offsets[p], panels.starts[p], panels.starts[p + 1]
-        c, rows = panels.first[p], end - start
-        columns = panels.first[p + 1] - c
-        below = panels.rows[start + columns : end]
+        at, c, rows, columns, below = panel(panels, p)
         if columns < _SMALL:
             for j in range(columns):
                 f = v[c + j]
                 for m in range(many):
                     f[m] /= x[at + j * (rows + 1)]
                 for i in range(j + 1, rows):
-                    to, a = v[panels.rows[start + i]], x[at + j * rows + i]
+                    to, a = v[panels.rows[panels.starts[p] + i]], x[at + j * rows + i]
                     for m in range(many):
                         to[m] -= a * f[m]
             continue
@@ -119,15 +110,12 @@ def solve_upper_many(panels, x, v, work, s):
     many = v.shape[1]
     base, block, update = x.ctypes.data, v.ctypes.data, work.ctypes.data
     for p in range(panels.offsets.size - 2, -1, -1):
-        at, start, end = panels.offsets[p], panels.starts[p], panels.starts[p + 1]
-        c, rows = panels.first[p], end - start
-        columns = panels.first[p + 1] - c
-        below = panels.rows[start + columns : end]
+        at, c, rows, columns, below = panel(panels, p)
         if columns < _SMALL:
             for j in range(columns - 1, -1, -1):
                 to = v[c + j]
                 for i in range(j + 1, rows):
-                    f, a = v[panels.rows[start + i]], x[at + j * rows + i]
+                    f, a = v[panels.rows[panels.starts[p] + i]], x[at + j * rows + i]
                     for m in range(many):
                         to[m] -= a * f[m]
                 for m in range(many):
