@@ -101,10 +101,7 @@ class BlockGuide:
             state.log_weight[:] += self._tilt(slice(self.ends[k], self.ends[k + 1]), away)
             if size <= _FEW:  # and looked at once
                 continue
-            chosen = between(state.log_weight)
-            if chosen is not None:
-                traced.resample(stop, chosen)
-                state = state._replace(rest=state.rest[:, chosen])
+            state = traced.resampled(stop, between(state.log_weight), state)
         if size <= _FEW:
             state.log_weight[:] += normal_over_student(drawn)
         return traced, state.log_weight

@@ -193,10 +193,7 @@ class StepGuide:
             with np.errstate(over="ignore"):  # of lanes, where nothing is compiled
                 draw_block(rng, *how, start, normals, uniforms, state, *self.kinds)
             check_weighed(state.log_weight)
-            chosen = between(state.log_weight)
-            if chosen is not None:
-                traced.resample(stop, chosen)
-                state = state._replace(rest=state.rest[:, chosen])
+            state = traced.resampled(stop, between(state.log_weight), state)
         if self.share is not None:
             for some in np.array_split(np.arange(n), -(-n * size // numbers)):
                 drawn = self.prior.predictors(traced.take(some).T)
@@ -218,14 +215,17 @@ class Traced:
     def __post_init__(self) -> None:
         self.alive = np.arange(self.steps.order.size)
 
-    def resample(self, stop: int, chosen: Indices) -> None:
+    def resampled(self, stop: int, chosen: Indices | None, state: State) -> State:
         """Go on with the chosen draws: values up to ``stop`` that are still needed follow."""
+        if chosen is None:
+            return state
         gone = self.needed[self.alive] < stop
         self.rows.append(self.alive[gone])
         self.ancestors.append(chosen)
         self.alive = self.alive[~gone]
         follow = self.alive[self.alive < stop]
         self.away[follow] = self.away[follow][:, chosen]
+        return state._replace(rest=state.rest[:, chosen])
 
     def take(self, columns: Indices) -> Array:
         """Latent values of some of the draws, in the model's order, (n, len(columns))."""
