@@ -14,6 +14,7 @@ import numpy as np
 from ..approximations.density.reference import DensityReference
 from ..messages import InputError
 from ..models.density import changes
+from ..models.density.functions import no_nan
 from ..models.density.model import DensityModel
 from .base import TemperedPath, by_rows
 from .coordinates import Array, Frame
@@ -51,7 +52,7 @@ class DensityPath(TemperedPath):
 
     def _tilt(self, q: DensityReference, z: Array, y: Array) -> Array:
         value = q.target.log_prob(q.warp(y)) - q.log_base(z) - self.log_z0
-        return value if q.change is None else _no_nan(value + q.change.log_slope(z).total)
+        return value if q.change is None else no_nan(value + q.change.log_slope(z).total)
 
     def tilt_and_slope(self, frame: Frame, a: Array) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):  # a step that is too long ends anywhere
@@ -79,7 +80,7 @@ class DensityPath(TemperedPath):
         d, extra = q.change.derivatives(z), q.change.log_slope(z)
         value, slope = q.target.log_prob_and_gradient(q.mean + d.g @ q.root.T)
         slope = changes.gradient(d, slope @ q.root) + extra.first
-        return _no_nan(value + extra.total), slope @ q.inverse_root
+        return no_nan(value + extra.total), slope @ q.inverse_root
 
     def curvature(self, y: Array) -> Array:
         """What the metric is made from at β = 1, (M, d, d)."""
@@ -137,7 +138,3 @@ def own_path(model: DensityModel) -> DensityPath:
     """The density in its own coordinates, from N(0, I) at β = 0."""
     d = model.n
     return DensityPath(DensityReference("given", model, np.zeros(d), np.eye(d), 0.0))
-
-
-def _no_nan(value: Array) -> Array:
-    return np.where(np.isnan(value), -np.inf, value)

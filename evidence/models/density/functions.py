@@ -139,6 +139,11 @@ def required(
     return numbers
 
 
+def no_nan(values: Array) -> Array:
+    """Log densities, of which one that is not a number is that of a place without any mass."""
+    return np.where(np.isnan(values), -np.inf, values)
+
+
 def _long(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Axes that are longer than one."""
     return tuple(k for k in shape if k != 1)

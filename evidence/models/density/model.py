@@ -18,7 +18,7 @@ from ..identity import rounded
 from ..notebooks import InNotebooks
 from . import changes
 from .changes import Bounded
-from .functions import Call, Functions, MissingDerivative, batched, value_and_gradient
+from .functions import Call, Functions, MissingDerivative, batched, no_nan, value_and_gradient
 from .metrics import Fisher, Hessian, SoftAbs, check_metric
 from .priors import (
     Dependent,
@@ -295,7 +295,7 @@ class DensityModel(InNotebooks):
 
     def log_prob(self, x: Array) -> Array:
         """log density of every row, Jacobian and prior included; -inf where it is not a number."""
-        return _no_nan(self.log_likelihood(x) + self.log_prior(x))
+        return no_nan(self.log_likelihood(x) + self.log_prior(x))
 
     def _rows(self, x: Array) -> Array:
         """x itself where it is rows of coordinates, as in all calls from inside."""
@@ -314,12 +314,12 @@ class DensityModel(InNotebooks):
 
     def log_likelihood(self, x: Array) -> Array:
         """What the user's function says of every row, without prior or Jacobian."""
-        return _no_nan(self.calls["logdensity"](self.arguments(self._rows(x))))
+        return no_nan(self.calls["logdensity"](self.arguments(self._rows(x))))
 
     def log_likelihood_at(self, theta: Array) -> Array:
         """The same of rows of parameters: a map of the unit cube leads to them, and not back."""
         if isinstance(self.change, Transform):
-            return _no_nan(self.calls["logdensity"](theta[:, : self.n]))
+            return no_nan(self.calls["logdensity"](theta[:, : self.n]))
         return self.log_likelihood(self.unconstrain(theta))
 
     def log_prob_and_gradient(self, x: Array) -> tuple[Array, Array]:
@@ -349,7 +349,7 @@ class DensityModel(InNotebooks):
         elif self.limits is not None:
             log_slope = self.limits.log_slope(x)
             value, slope = value + log_slope.total, slope + log_slope.first
-        return _no_nan(value), slope
+        return no_nan(value), slope
 
     @property
     def has_gradient(self) -> bool:
@@ -638,7 +638,3 @@ def refuse_endless(
                 f"logdensity has no finite integral: along {which} it falls no faster than "
                 "1/|x|, and log Z is infinite; is a prior= missing, or a part of the density?"
             )
-
-
-def _no_nan(value: Array) -> Array:
-    return np.where(np.isnan(value), -np.inf, value)
