@@ -69,49 +69,47 @@ def scratch():
 
 
 @jit
+def passed(s, integers, alpha=0.0, beta=0.0):
+    """Where flags, integers and reals are, which are filled with these."""
+    flags, ints, reals = s
+    for i in range(len(integers)):
+        ints[i] = integers[i]
+    reals[0], reals[1] = alpha, beta
+    return flags.ctypes.data, ints.ctypes.data, reals.ctypes.data
+
+
+@jit
 def potrf(n, a, ld, s):
     """A = L Lᵀ in place, lower triangles; returns LAPACK's info."""
-    flags, ints, _ = s
-    ints[0], ints[1] = n, ld
-    at = ints.ctypes.data
-    _dpotrf(flags.ctypes.data, at, a, at + 4, at + 8)
-    return ints[2]
+    f, at, _ = passed(s, (n, ld))
+    _dpotrf(f, at, a, at + 4, at + 8)
+    return s[1][2]
 
 
 @jit
 def _trtri(n, a, ld, s):
     """Inverse of a lower triangle in place."""
-    flags, ints, _ = s
-    ints[0], ints[1] = n, ld
-    at, f = ints.ctypes.data, flags.ctypes.data
+    f, at, _ = passed(s, (n, ld))
     _dtrtri(f, f + 1, at, a, at + 4, at + 8)
 
 
 @jit
 def _trmm(side, trans, m, n, alpha, a, b, ld, s):
     """B ← α op(A) B or α B op(A), A lower triangular; ``side``, ``trans`` index the flags."""
-    flags, ints, reals = s
-    ints[0], ints[1], ints[2], reals[0] = m, n, ld, alpha
-    at, f = ints.ctypes.data, flags.ctypes.data
-    _dtrmm(
-        f + side, f, f + trans, f + 1, at, at + 4, reals.ctypes.data, a, at + 8, b, at + 8
-    )  # fmt: skip
+    f, at, r = passed(s, (m, n, ld), alpha)
+    _dtrmm(f + side, f, f + trans, f + 1, at, at + 4, r, a, at + 8, b, at + 8)
 
 
 @jit
 def syrk(n, k, alpha, a, lda, beta, c, ldc, s):
     """C ← α A Aᵀ + β C, lower triangle."""
-    flags, ints, reals = s
-    ints[0], ints[1], ints[2], ints[3], reals[0], reals[1] = n, k, lda, ldc, alpha, beta
-    at, f, r = ints.ctypes.data, flags.ctypes.data, reals.ctypes.data
+    f, at, r = passed(s, (n, k, lda, ldc), alpha, beta)
     _dsyrk(f, f + 1, at, at + 4, r, a, at + 8, r + 8, c, at + 12)
 
 
 @jit
 def _copy(n, x, y, s):
-    _, ints, _ = s
-    ints[0], ints[1] = n, 1
-    at = ints.ctypes.data
+    _, at, _ = passed(s, (n, 1))
     _dcopy(at, x, at + 4, y, at + 4)
 
 
@@ -172,10 +170,7 @@ def factor_inverse(a, w, s):
 @jit
 def solve_lower(a, x, transposed, s):
     """x ← L⁻¹x, or L⁻ᵀx, in place, for a lower triangle L."""
-    flags, ints, _ = s
-    n = a.shape[0]
-    ints[0], ints[1] = n, 1
-    at, f = ints.ctypes.data, flags.ctypes.data
+    f, at, _ = passed(s, (a.shape[0], 1))
     trans = f + (2 if transposed else 1)
     _dtrsv(f, trans, f + 1, at, a.ctypes.data, at, x.ctypes.data, at + 4)
 
@@ -183,10 +178,6 @@ def solve_lower(a, x, transposed, s):
 @jit
 def symmetric_times(a, x, out, s):
     """out = A x for a symmetric A."""
-    flags, ints, reals = s
-    ints[0], ints[1], reals[0], reals[1] = a.shape[0], 1, 1.0, 0.0
-    at, r = ints.ctypes.data, reals.ctypes.data
-    _dsymv(
-        flags.ctypes.data, at, r, a.ctypes.data, at, x.ctypes.data, at + 4, r + 8,
-        out.ctypes.data, at + 4,
-    )  # fmt: skip
+    f, at, r = passed(s, (a.shape[0], 1), 1.0)
+    A, v, product = a.ctypes.data, x.ctypes.data, out.ctypes.data
+    _dsymv(f, at, r, A, at, v, at + 4, r + 8, product, at + 4)
