@@ -51,13 +51,9 @@ def _tilt_and_gradient(kernel, theta, c, nu, tau, mean, x, total):
     for m in range(x.shape[0]):
         for i in range(n):
             point[i] = x[m, i] + mean[i]
-        kernel(point.ctypes, theta.ctypes, n, n, 1, 1, out.ctypes)
-        s = 0.0
-        for i in range(n):
-            s += out[0, i] - c[i] - point[i] * (nu[i] - 0.5 * tau[i] * point[i])
+        total[m] = row_tilt(kernel, theta, c, nu, tau, point, out)
         for i in range(n):
             x[m, i] = out[1, i] - nu[i] + tau[i] * point[i]
-        total[m] = s if not np.isnan(s) else -np.inf
 
 
 @reduction
