@@ -41,7 +41,8 @@ from ..priors import Priors
 from .families import Observed
 from .parse import Parts, compact, pieces
 from .priors import OfSquare
-from .terms import Common, Design, Groups, Source, Term, check_independent
+from .structured import Term
+from .terms import Common, Design, Groups, Source, check_independent
 
 if TYPE_CHECKING:
     from .model import FormulaModel

@@ -44,8 +44,8 @@ from .families import FAMILIES, Observed, observe
 from .jzs import Ratios, Scales, scales_of, standardise, standardised
 from .parse import Parts, check_names, columns, compact_names, parse, split
 from .priors import for_hyperparameters, starts, with_bounds
-from .structured import TERMS, structured
-from .terms import Common, Design, Groups, Source, Term, keys, named_effect
+from .structured import TERMS, Term, structured
+from .terms import Common, Design, Groups, Source, keys, named_effect
 
 _BOUNDS = ("cens", "trunc")
 

@@ -27,7 +27,7 @@ from .. import precisions
 from ..precisions.base import Precision
 from ..precisions.graph import adjacency
 from .parse import Structured
-from .terms import Source, keys, named_effect, named_term, places
+from .terms import Common, Groups, Source, keys, named_effect, named_term, places
 
 _EVEN = 1e-6  # of a step
 
@@ -72,6 +72,10 @@ class OnLevels:
         seen = len(self.levels) * (1 if self.groups is None else len(self.groups))
         starts = np.arange(len(data) + 1)
         return csr_array((np.ones(len(data)), code, starts), shape=(len(data), seen))
+
+
+#: latent values with one prior, and the rows of data that see them
+Term = Common | Groups | OnLevels
 
 
 def column(name: str, data: pd.DataFrame, call: str) -> pd.Index:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,22 +33,6 @@ from .priors import is_number
 _DEPENDENT = 3e-7  # of a column's length that others leave unexplained: its square is lost in
 # rounding; an x of sd 1 about 1e6 moved log Z by 4e-4, about 1e7 by 0.014, about 1e8 by 0.67
 _SHOWN = 5
-
-
-class Term(Protocol):
-    """Latent values with one prior, and the rows of data that see them."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def precision(self) -> Precision: ...
-    @property
-    def labels(self) -> list[str]: ...
-    @property
-    def priors(self) -> Mapping[str, Any]: ...
-    @property
-    def of_predictor(self) -> str: ...
-    def rows(self, data: pd.DataFrame) -> csr_array: ...
 
 
 def named_term(predictor: str, name: str) -> str:
