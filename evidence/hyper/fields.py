@@ -15,9 +15,8 @@ import numpy as np
 from ..approximations.reference import GaussianReference
 from ..messages import InputError
 from ..models.gp import GPModel
-from ..models.hyperparameters import kernel_parameters
+from ..models.hyperparameters import Hyperparameters, kernel_parameters
 from ..models.predictors import PredictorsModel
-from ..models.priors import Named
 from ..numerics.arrays import Array, Indices
 from ..numerics.jit import jit
 from .at_theta import COARSE, ep_at
@@ -43,7 +42,7 @@ class LatentField(Protocol):
     groups: tuple[Indices, ...]
 
     @property
-    def hyperparameters(self) -> Named:
+    def hyperparameters(self) -> Hyperparameters:
         """Names and starting logs of all hyperparameters."""
 
     def covariance(self, block: int, theta: Array) -> Array:

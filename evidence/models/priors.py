@@ -26,21 +26,11 @@ from .scales import log_slope, natural, to_line
 if TYPE_CHECKING:
     from scipy.stats import rv_continuous
 
+    from .hyperparameters import Hyperparameters
+
 _QUANTILES = ("ppf", "isf", "cdf", "sf")
 _FLAT_SD = 10.0
 _FLAT_CONSTANT = -math.log(_FLAT_SD) - 0.5 * math.log(2.0 * math.pi)
-
-
-class Named(Protocol):
-    """Hyperparameters as priors see them: :class:`.Hyperparameters`."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def theta(self) -> Array: ...
-    @property
-    def lows(self) -> Array: ...
-    def every(self, name: str) -> list[int]: ...
 
 
 class Distribution(Protocol):
@@ -142,7 +132,7 @@ class Priors:
     @classmethod
     def of(
         cls,
-        hyperparameters: Named,
+        hyperparameters: Hyperparameters,
         mapping: Mapping[str, Any],
         fixed: Iterable[str] = (),
         complete: bool = True,
@@ -250,7 +240,7 @@ class Priors:
         return to_line(np.array(ends, dtype=float), self.lows[:, None])
 
 
-def held(hyperparameters: Named, fixed: Iterable[str]) -> set[int]:
+def held(hyperparameters: Hyperparameters, fixed: Iterable[str]) -> set[int]:
     """Positions of the hyperparameters that stay as they are."""
     names = () if fixed is None else listed("fixed", fixed, "names")
     return {i for name in names for i in hyperparameters.every(name)}
