@@ -47,20 +47,6 @@ class EvidenceAt(Protocol):
 _DF = 5.0
 
 
-class Start(Protocol):
-    """Where islands start: draws of θ, and a density, which need not be normalised."""
-
-    def draw(self, rng: Generator, m: int) -> tuple[Array, float, float]:
-        """``m`` rows of θ, the log of an unbiased estimate of the density's integral, and the
-        mean of what :meth:`control` is the log of."""
-
-    def control(self, theta: Array, g: Array) -> Array:
-        """log of what weights are expected to be at the rows of θ, of log density ``g``."""
-
-    def log_density(self, theta: Array) -> Array:
-        """Log density at the rows of θ."""
-
-
 class StudentMixture(NamedTuple):
     """Student-t's in P dimensions, drawn by a scrambled Sobol' net."""
 
@@ -72,12 +58,17 @@ class StudentMixture(NamedTuple):
     """(K, P, P), lower roots of their scale matrices."""
 
     def control(self, theta: Array, g: Array) -> Array:
+        """log of what weights are expected to be at the rows of θ, of log density ``g``."""
         return np.zeros(len(theta))
 
     def draw(
         self, rng: Generator, m: int, *, finest: float = 2**-40
     ) -> tuple[Array, float, float]:
-        """``finest``: distance from 0 and 1 that numbers of a net keep."""
+        """``m`` rows of θ, the log of an unbiased estimate of the density's integral, and the
+        mean of what :meth:`control` is the log of.
+
+        ``finest``: distance from 0 and 1 that numbers of a net keep.
+        """
         p = self.means.shape[1]
         net = qmc.Sobol(p + 2, rng=rng).random_base2(math.ceil(math.log2(m)))[:m]
         net = np.clip(net, finest, 1.0 - finest)
@@ -86,6 +77,7 @@ class StudentMixture(NamedTuple):
         return self.means[k] + np.einsum("mij,mj->mi", self.roots[k], z), 0.0, 1.0
 
     def log_density(self, theta: Array) -> Array:
+        """Log density at the rows of θ."""
         p = self.means.shape[1]
         constant = gammaln(0.5 * (_DF + p)) - gammaln(0.5 * _DF) - 0.5 * p * math.log(_DF * np.pi)
         total = np.full(len(theta), -np.inf)
@@ -167,11 +159,11 @@ class ThetaCloud(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ThetaPath:
-    """From the start g to p(θ) Ẑ(θ)."""
+    """From the start g, which need not be normalised, to p(θ) Ẑ(θ)."""
 
     evidence: EvidenceAt
     priors: Priors
-    start: Start
+    start: StudentMixture | SurrogateStart
 
     def at(self, theta: Array, rng: Generator) -> ThetaCloud:
         """Particles at the rows of ``theta``."""
