@@ -331,16 +331,21 @@ def fit_start(
 
     Its variances are larger by ``surprise``, the mean square of its last errors in their units.
 
-    ``highest``: nats that the evidence may exceed all that was seen by; ``floor``: share of the
-    proposal in a start; ``n_cloud``: draws that show a surrogate's mass; ``per_island``: draws of
-    a cloud, times its relative ESS, for an island; ``largest``: draws of a cloud at most;
-    ``fits``: mixtures in a row, at most; ``fitting``: relative ESS of a mixture that fits.
+    ``highest``: nats that the evidence may exceed all that was seen by, and deviations of the
+    posterior over which it may rise as fast as the prior falls (where they contradict each other,
+    by ten nats on one); ``floor``: share of the proposal in a start; ``n_cloud``: draws that show
+    a surrogate's mass; ``per_island``: draws of a cloud, times its relative ESS, for an island;
+    ``largest``: draws of a cloud at most; ``fits``: mixtures in a row, at most; ``fitting``:
+    relative ESS of a mixture that fits.
     """
     known, proposal = looks.known(), wide
     surrogate = looks.surrogate(mean, root)
     surrogate = replace(surrogate, scale=surrogate.scale * np.sqrt(surprise))
     height = known.value + looks.priors.log_density(known.theta)
-    ceiling = known.value.max() + highest, height.max() + 1.0
+    ends = known.theta[height.argmax()] + 0.01 * np.array([root.T, -root.T])
+    falls = np.subtract(*map(looks.priors.log_density, ends)) / 0.02  # the prior, on a deviation
+    rises = float(np.linalg.norm(np.nan_to_num(falls, posinf=0.0, neginf=0.0)))
+    ceiling = known.value.max() + highest * (1.0 + rises), height.max() + 1.0
     start = SurrogateStart(looks.priors, surrogate, ceiling, wide)
     for _ in range(fits):
         start = replace(start, proposal=proposal)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from covering import seldom
 from scipy.special import expit
-from scipy.stats import lognorm, multivariate_t
+from scipy.stats import halfnorm, lognorm, multivariate_t
 
 from evidence.execution.clock import Clock
 from evidence.hyper.at_theta import Look
@@ -32,6 +32,12 @@ def two(t):
     a, b = -8.0 * (t + 1.0) ** 2, np.log(0.3) - 8.0 * (t - 1.5) ** 2
     v = np.logaddexp(a, b)
     return v, -16.0 * (t + 1.0) * np.exp(a - v) - 16.0 * (t - 1.5) * np.exp(b - v)
+
+
+def steep(t):
+    """Where the prior is a 20th as wide as the posterior is far away it rises by 13 nats on one
+    of the posterior's deviations."""
+    return 341.0 * t, np.full(np.shape(t), 341.0)
 
 
 class TwoBumps:
@@ -102,6 +108,11 @@ CASES = {
     "6": (Product([narrow, flat] * 3), [0.1, 0.7] * 3, [0.4, 0.5] * 3),
     "two modes": (Product([two]), [-0.8], [0.24]),
     "two modes, found from the lower": (Product([two, narrow]), [1.4, 0.2], [0.24, 0.4]),
+    "conflict with the prior": (
+        Product([steep], [halfnorm(0.0, 0.01)], noise=0.02),
+        [np.log(0.185)],
+        [0.038],
+    ),
     "two bumps of the prior": (
         Product([flat, narrow], [TwoBumps(), WIDE]),
         [2.0, 0.2],
