@@ -355,8 +355,8 @@ MUTANTS = {
     "jacobian": Mutant(
         "a Jacobian is missing",
         "paths/density.py",
-        "_no_nan(value + q.change.log_slope(z).total)",
-        "_no_nan(value)",
+        "no_nan(value + q.change.log_slope(z).total)",
+        "no_nan(value)",
         "moves/riemannian/test_dense.py -k 'field or invariance'",
     ),
     # -- prediction

@@ -578,8 +578,7 @@ class Search:
                 break
         else:
             return True
-        beyond = own * beyond + 1e-300
-        some = systematic(beyond / beyond.sum(), self.rng, policy.tests)
+        some = systematic(own * beyond + 1e-300, self.rng, policy.climbs)
         self.ended = self._placed(at[0][some])
         z, log_p = np.concatenate([z, *seen]), np.concatenate([log_p, *values])
         points = z, log_p, np.append(log_w, np.tile(np.log(own / steps), steps))

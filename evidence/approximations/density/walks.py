@@ -26,6 +26,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...execution.clock import check_interrupt
+from ...models.density.functions import far_out
 from ...numerics.arrays import Array
 from .blend import Blend, half_square, log_sum
 
@@ -53,7 +54,7 @@ def walk(
             one, other = rng.integers(len(archive), size=(2, len(at)))
             far = 1.0 if k % jumps == 0 else gamma / np.sqrt(2.0)
             new, log_ratio = at + far * (archive[one] - archive[other]), np.zeros(len(at))
-        new_value = log_prob(new)
+        new_value = far_out(log_prob, new)
         with np.errstate(invalid="ignore"):
             go = np.log(rng.random(len(at))) < new_value - value + log_ratio
         at, value = np.where(go[:, None], new, at), np.where(go, new_value, value)

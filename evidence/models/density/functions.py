@@ -139,6 +139,15 @@ def required(
     return numbers
 
 
+def far_out(log_prob: Callable[[Array], Array], x: Array) -> Array:
+    """log p of rows so far out that a function may fail there: -inf of all where it does."""
+    try:
+        with np.errstate(all="ignore"):
+            return log_prob(x)
+    except (ArithmeticError, ValueError):
+        return np.full(len(x), -np.inf)
+
+
 def no_nan(values: Array) -> Array:
     """Log densities, of which one that is not a number is that of a place without any mass."""
     return np.where(np.isnan(values), -np.inf, values)

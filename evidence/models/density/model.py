@@ -18,7 +18,15 @@ from ..identity import rounded
 from ..notebooks import InNotebooks
 from . import changes
 from .changes import Bounded
-from .functions import Call, Functions, MissingDerivative, batched, no_nan, value_and_gradient
+from .functions import (
+    Call,
+    Functions,
+    MissingDerivative,
+    batched,
+    far_out,
+    no_nan,
+    value_and_gradient,
+)
 from .metrics import Fisher, Hessian, SoftAbs, check_metric
 from .priors import (
     Dependent,
@@ -612,7 +620,7 @@ def refuse_endless(
     From the best of some points, ``far`` times its unit away, or ``raised`` where a change of
     variables has put zero or infinity there, log p + log |x| is lower than at the start by more
     than ``least`` nats, or has fallen as |x|^-``slowest`` or faster since half as many orders, or
-    half the way. What raises an error so far out isn't asked.
+    half the way.
     """
     if model.prior is not None:
         return
@@ -624,10 +632,7 @@ def refuse_endless(
         changed = np.isfinite(limits).any(axis=0)
         ends = [np.where(changed, part * raised, far**part * model.units) for part in (0.5, 1.0)]
         steps = np.concatenate([side * np.diag(end) for end in ends for side in (1.0, -1.0)])
-        try:
-            rows = model.log_prob(start + steps).reshape(2, 2, -1)
-        except Exception:
-            return
+        rows = far_out(model.log_prob, start + steps).reshape(2, 2, -1)
         near, high = rows + np.log(ends / model.units)[:, None]
         falls = slowest * np.log(ends[1] / ends[0])
         endless = (high - near > -falls) & (high - value.max() > least)

@@ -235,6 +235,18 @@ def test_walks_stretch_from_a_core_into_its_slab(wide):
         assert np.median(np.linalg.norm(search.ended, axis=1)) > wide
 
 
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_a_function_may_fail_where_walks_stretch_to(vectorized):
+    def log_p(x):
+        if np.abs(x).max() > 150.0:
+            raise OverflowError("math range error")
+        return -0.5 * np.sum(x**2, axis=-1)
+
+    model = ev.DensityModel(log_p, dim=2, vectorized=vectorized)
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    assert abs(result.logz - np.log(2.0 * np.pi)) < 4.0 * result.logz_se < 0.1
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_last_round_of_uneven_weights_is_learnt_from(times):
     """A narrow proposal's weights have next to no variance; they show how wide it has to be."""
