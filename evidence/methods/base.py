@@ -5,7 +5,7 @@ Warnings of methods and drivers are :class:`.Message` objects, whose codes are
 ======================  ======================================================================
 ``few-draws``           an island's draws are worth less than ten: the reference is far away
 ``few-islands``         a single island that has no error bar
-``approximation-only``  nothing was finished in time: log Z is that of EP, say
+``approximation-only``  nothing was finished in time, or ten times worse: log Z is EP's, say
 ``failed-proposals``    moves that were rejected because their numerics failed
 ``forward-only``        annealing was stopped before its way down
 ``heavy-tail``          weights of so heavy a tail that the error bar may be too small
