@@ -191,7 +191,7 @@ def _marginal(
     own = Meter()
     with metered(own):
         model = DensityModel(relative, inner.parents.size, prior=reach, vectorized=True)
-        return Search(model, rng, _MARGINAL, Allowance(own, most)).run().blend
+        return Search(model, rng, _MARGINAL, Allowance(own, most), modes=()).run().blend
 
 
 def _along(

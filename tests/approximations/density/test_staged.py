@@ -153,11 +153,11 @@ def test_few_draws_are_as_unbiased_as_many():
     z = outer.draw(np.random.default_rng(1), 32)
     np.testing.assert_array_equal(x[:, found.inner.parents], placed(outer.model, z))
     np.testing.assert_allclose(found.log_weight(x), log_w, atol=1e-6)
-    z = np.concatenate([outer.draw(rng, 32) for _ in range(8000)])
+    z = np.concatenate([outer.draw(rng, 32) for _ in range(20_000)])
     log_q = outer.log_ratio(z) - 0.5 * (z**2).sum(axis=1) - np.log(2.0 * np.pi)
     shares = np.exp(outer.log_shares(z) - log_q[:, None] - np.log(outer.weights))
-    islands = shares.reshape(8000, 32, -1).mean(axis=1)
-    se = islands.std(axis=0) / np.sqrt(8000)
+    islands = shares.reshape(20_000, 32, -1).mean(axis=1)
+    se = islands.std(axis=0) / np.sqrt(20_000)
     assert (np.abs(islands.mean(axis=0) - 1.0) < 4.5 * se).all()
     assert se.max() < 0.02 / 4.5
 
