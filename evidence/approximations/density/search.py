@@ -428,9 +428,8 @@ class Search:
         return grown > 0
 
     def _climb_from_afar(self) -> None:
-        if (model := self.model).prior is not None:
-            at = wide(model, placed(model, self._afar(self.policy.tests)))
-            self.modes = with_likeliest(model, further_modes(model, self.modes or (), at))
+        at = wide(self.model, placed(self.model, self._afar(self.policy.tests)))
+        self.modes = with_likeliest(self.model, further_modes(self.model, self.modes or (), at))
 
     def _afar(self, n: int) -> Array:
         """Draws of the prior; of what stands in for one every third is twice as far out, and every

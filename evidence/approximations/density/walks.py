@@ -66,17 +66,19 @@ def walk(
 
 def _stretched(
     blend: Blend, z: Array, archive: Array, rng: np.random.Generator, whole: bool,
-    far: float = 5.0,
+    far: float = 5.0, farthest: float = 1e6,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Every walker's difference from a point of the archive, or one of the model's coordinates of
-    it, times e^u or -e^u, u uniform up to ``far``; and the logs of what volumes grow by."""
+    it, times e^u or -e^u, u uniform up to ``far``; and the logs of what volumes grow by. None goes
+    beyond ``farthest`` prior deviations, where log N(z; 0, I) is rounded."""
     fixed, u = archive[rng.integers(len(archive), size=len(z))], rng.uniform(-far, far, len(z))
     step = (rng.choice([-1.0, 1.0], len(z)) * np.exp(u) - 1.0)[:, None] * (z - fixed)
-    if whole:
-        return z + step, z.shape[1] * u
-    assert blend.model.prior is not None
-    chol, at = blend.model.prior.chol, rng.integers(z.shape[1], size=len(z))
-    return z + np.einsum("mi,mi->m", chol[at], step)[:, None] * np.linalg.inv(chol).T[at], u
+    if not whole:
+        assert blend.model.prior is not None
+        chol, at = blend.model.prior.chol, rng.integers(z.shape[1], size=len(z))
+        step = np.einsum("mi,mi->m", chol[at], step)[:, None] * np.linalg.inv(chol).T[at]
+    near = np.linalg.norm(z + step, axis=1) < farthest
+    return z + step, np.where(near, u * (z.shape[1] if whole else 1), -np.inf)
 
 
 def _shaped(blend: Blend, z: Array, wide: float, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -140,10 +140,12 @@ def required(
 
 
 def far_out(log_prob: Callable[[Array], Array], x: Array) -> Array:
-    """log p of rows so far out that a function may fail there: -inf of all where it does."""
+    """log p of rows so far out that a function may fail there, as -inf: of all where it raises an
+    error, and where it is infinite."""
     try:
         with np.errstate(all="ignore"):
-            return log_prob(x)
+            value = log_prob(x)
+        return np.where(value < np.inf, value, -np.inf)
     except (ArithmeticError, ValueError):
         return np.full(len(x), -np.inf)
 

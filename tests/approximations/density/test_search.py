@@ -247,6 +247,26 @@ def test_a_function_may_fail_where_walks_stretch_to(vectorized):
     assert abs(result.logz - np.log(2.0 * np.pi)) < 4.0 * result.logz_se < 0.1
 
 
+def test_walks_end_where_numbers_do():
+    """Student's t with .36 degrees of freedom: from 1e8 deviations on log p was its rounding, and
+    walks went on to 1e42. Beyond the edge of numbers a density of +inf is none."""
+
+    def log_p(x):
+        t = -0.5 * (0.36 + 3.0) * np.log1p(np.sum(x**2, axis=1) / 0.36)
+        return np.where(np.abs(x[:, 0]) > 200.0, np.inf, t)
+
+    search = Search(ev.DensityModel(log_p, dim=3, vectorized=True), np.random.default_rng(0))
+    search.modes = ()
+    search.stand_in(ev.GaussianPrior(np.zeros(3), 9.0))
+    search.cloud.screen(search.rng, 2**12)
+    search.blend = Blend(search.model, np.ones(1), np.zeros((1, 3)), np.eye(3)[None])
+    start = search.cloud.z[:512], search.cloud.log_p(search.cloud.z[:512])
+    at, log_p, _ = walk(search.cloud.log_p, start, start[0], search.blend, search.rng, 400)
+    assert np.abs(at[:, :, 0]).max() < 200.0 / 3.0 + 1e-9
+    assert 1e3 < np.linalg.norm(at, axis=2).max() < 1.1e6
+    assert np.isfinite(log_p).all()
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_last_round_of_uneven_weights_is_learnt_from(times):
     """A narrow proposal's weights have next to no variance; they show how wide it has to be."""
