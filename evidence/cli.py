@@ -553,7 +553,7 @@ def _verdict(result: EvidenceResult) -> str:
             gap = row.logz - result.logz
             lines.append(
                 f"  {row.method:<13}{abs(gap):5.2f} nats too {'low' if gap < 0 else 'high'}"
-                f" ({abs(gap) / result.logz_se:.0f} standard errors)"
+                f" ({abs(gap) / result.logz_se:.3g} standard errors)"
             )
     return "\n".join(lines)
 

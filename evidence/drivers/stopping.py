@@ -266,7 +266,7 @@ def _conclude(run: Run, clock: Clock, large: float = 0.1, many: float = 8.0) -> 
             why = f", and not pursued: {run.budget.patience}"
         else:
             why = (
-                f" (by a factor {estimate.se / target:.1f}): it would take about "
+                f" (by a factor {estimate.se / target:.3g}): it would take about "
                 f"{(estimate.relative_sd / target) ** 2:.0f} islands; pass a larger n_particles "
                 "or target_se"
             )

@@ -130,7 +130,7 @@ def _hopeless(outcome: Outcome, total: int, se: float, target: float) -> None:
         outcome.warn(
             "target-missed",
             f"target_se={target:g} was not met: it would take about "
-            f"{total * (se / target) ** 2:.0f} sweeps; pass a larger n_particles or target_se",
+            f"{total * (se / target) ** 2:.3g} sweeps; pass a larger n_particles or target_se",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import fakes
 import numpy as np
@@ -136,6 +137,15 @@ def test_hopeless_targets_are_not_chased():
     assert run.final.size == 16
     assert codes(run) == ["target-missed"]
     assert "it is late" in run.warnings[0]
+
+
+def test_a_factor_is_told_in_few_digits():
+    """Islands that are worlds apart have a wide error bar: 130 digits of it were printed."""
+    islands = fakes.islands(np.append(np.full(15, -1e66), 0.0))
+    run = Run(Budget(0.05, first=16), {0: islands})
+    _conclude(run, Clock())
+    assert codes(run)[0] == "target-missed"
+    assert re.search(r"by a factor \d\.\d+e\+\d+\)", run.warnings[0])
 
 
 def test_deadline():
