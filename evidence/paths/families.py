@@ -40,6 +40,7 @@ from ..models.density.checking import first_finite
 from ..models.density.model import DensityModel
 from ..models.gp import GPModel
 from ..models.latent import LatentModel
+from ..models.likelihoods.checks import Noisy
 from ..models.predictors import PredictorsModel
 from ..models.sparse import SparseModel
 from .base import TemperedPath
@@ -109,6 +110,20 @@ _LATENT = Family(
 )
 
 
+def _highest(model: PredictorsModel | SparseModel) -> float:
+    r"""What log Z of several predictors cannot exceed.
+
+    A density of noise about mu integrates to one over mu, too, whatever the noise is: where each
+    datum has its own mu, :math:`p(y) = E \int p(y|x, \theta) N(x; m, K)\,dx` is at most the
+    largest density that the prior has.
+    """
+    highest, base = model.likelihood.ceiling(model.observed), getattr(model.likelihood, "base", 0)
+    if not isinstance(base, Noisy) or model.prior.design is not None:
+        return highest
+    first = model.field_priors[0]
+    return min(highest, float(first.log_density(first.mean)))
+
+
 _FEW_PREDICTORS = Family(
     {"ep": fit_block_ep, "laplace": fit_block_laplace, "prior": block_prior_reference},
     lambda model, move: "ep",
@@ -116,7 +131,7 @@ _FEW_PREDICTORS = Family(
     BlockReference,
     lambda q: (SteppedPredictorsPath if is_stepped(q.model) else PredictorsPath)(q),
     after={"ep": "laplace"},
-    ceiling=lambda model: model.likelihood.ceiling(model.observed),
+    ceiling=_highest,
 )
 _MANY_PREDICTORS = _FEW_PREDICTORS._replace(
     fits={

@@ -260,8 +260,10 @@ def _eased(reference: BlockReference, part: float = 0.75) -> BlockReference:
 
     ``part`` is c, as which data to come count: at 1 one of 30,000 draws under a softmax may weigh
     thousands of times the mean (tails of posteriors are longer on the side where it is flat), at
-    0.75 two hundred times, and draws are worth no less.
+    0.75 two hundred times, and draws are worth no less. Sites that are too sharp to be taken away
+    again, as a datum's own draws do, are left out: draws are weighted with what they stand for.
     """
+    reference = reference.blunt
     sites, mean = reference.sites, reference.gaussian.mean.reshape(reference.sites.nu.shape)
     wide = sites._replace(
         nu=sites.nu - (1.0 - part) * sites.times_W(mean - sites.at), W=part * sites.W,

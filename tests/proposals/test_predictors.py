@@ -10,7 +10,10 @@ from scipy.stats import norm
 
 import evidence as ev
 from evidence.drivers.weighted import Stepped
+from evidence.methods.base import Outcome
+from evidence.methods.referee import refuse
 from evidence.models.likelihoods import Predicted
+from evidence.paths.families import family
 from evidence.proposals.data import LATTICE, draw_tilted, make_datum_guide
 from evidence.proposals.predictors import BlockGuide
 
@@ -33,14 +36,14 @@ def test_weights_and_draws_of_a_tilted_normal():
     np.testing.assert_allclose(flat, np.log(total), atol=1e-6)
 
 
-def one_direction_each(family, seed):
+def one_direction_each(kind, seed):
     """A model whose fields are two numbers, and its log Z by quadrature."""
-    rng, name = np.random.default_rng(seed), FAMILIES[family]
+    rng, name = np.random.default_rng(seed), FAMILIES[kind]
     N, ones = 3, np.ones((3, 3))
     a, b = rng.uniform(0.3, 1.5), rng.uniform(0.2, 0.8)
     K = {"mu": a * ones + 1e-7 * np.eye(N), name: b * ones + 1e-7 * np.eye(N)}
     mean = {"mu": 0.3, name: -0.2}
-    model = ev.PredictorsModel(y=np.ones(N), K=K, likelihood=family, mean=mean)
+    model = ev.PredictorsModel(y=np.ones(N), K=K, likelihood=kind, mean=mean)
     y = model.likelihood.simulate(model.prior.draw(rng), rng)
     lik = model.likelihood
     z = np.linspace(-9.0, 9.0, 601)
@@ -53,13 +56,13 @@ def one_direction_each(family, seed):
 
 
 @pytest.mark.parametrize(
-    "family",
+    "kind",
     ["gaussian", *seldom(["zero_inflated_poisson", "weibull"])],
 )
-def test_dense_against_quadrature(family):
+def test_dense_against_quadrature(kind):
     """|z| > 4 by chance: 1 in 10,000."""
-    y, K, mean, _, truth = one_direction_each(family, 5)
-    model = ev.PredictorsModel(y=y, K=K, likelihood=family, mean=mean)
+    y, K, mean, _, truth = one_direction_each(kind, 5)
+    model = ev.PredictorsModel(y=y, K=K, likelihood=kind, mean=mean)
     result = ev.log_evidence(model, random_seed=0, progressbar=False)
     assert result.method == "guided"
     assert result.logz_se < 0.02
@@ -91,22 +94,83 @@ def test_tilts_along_lattices_are_those_of_the_likelihood():
     np.testing.assert_allclose(guide._integrated(2, known, sd)[0], whole, atol=1e-6)
 
 
-@pytest.mark.parametrize("family", seldom(FAMILIES, [*FAMILIES].index("zero_inflated_poisson")))
-def test_sparse_against_quadrature(family):
-    y, _, mean, (a, b), truth = one_direction_each(family, 6)
+@pytest.mark.parametrize("kind", seldom(FAMILIES, [*FAMILIES].index("zero_inflated_poisson")))
+def test_sparse_against_quadrature(kind):
+    y, _, mean, (a, b), truth = one_direction_each(kind, 6)
     one, none = np.ones((3, 1)), np.zeros((3, 1))
-    base = ev.likelihoods.get(family)
-    names = ("noise_std",) if family == "gaussian" else (FAMILIES[family],)
+    base = ev.likelihoods.get(kind)
+    names = ("noise_std",) if kind == "gaussian" else (FAMILIES[kind],)
     model = ev.SparseModel(
         sp.diags_array([1 / a, 1 / b], format="csc"), y, likelihood=Predicted(base, names),
         A=[np.hstack([one, none]), np.hstack([none, one])],
-        offset=np.array([[mean["mu"]], [mean[FAMILIES[family]]]]) * np.ones((2, 3)),
+        offset=np.array([[mean["mu"]], [mean[FAMILIES[kind]]]]) * np.ones((2, 3)),
     )  # fmt: skip
     assert isinstance(Stepped.of(ev.fit_reference(model)).guide, BlockGuide)
     for method in ("auto", "smc"):
         result = ev.log_evidence(model, method=method, random_seed=1, progressbar=False)
         assert result.logz_se < 0.06
         assert abs(result.logz - truth) < 4 * result.logz_se + 1e-4
+
+
+def of_few(y, mu, sigma):
+    """A model of data whose noise is free to fall far below mu's prior, and its log Z by
+    quadrature: mu integrates out."""
+    y, mu, sigma = (np.array(part) for part in (y, mu, sigma))
+    z = np.linspace(-9.0, 9.0, 501 if y.size > 1 else 40_001)
+    L = np.linalg.cholesky(sigma)
+    grid = np.stack(np.meshgrid(*[z] * y.size, indexing="ij"), axis=-1).reshape(-1, y.size)
+    C = mu + np.exp(2.0 * grid @ L.T)[:, :, None] * np.eye(y.size)
+    square = np.einsum(
+        "gi,gi->g", np.linalg.solve(C, np.broadcast_to(y, grid.shape)[..., None])[..., 0], [y]
+    )
+    total = -0.5 * (square + np.linalg.slogdet(2.0 * np.pi * C)[1]) + norm.logpdf(grid).sum(axis=1)
+    truth = np.logaddexp.reduce(total) + y.size * np.log(z[1] - z[0])
+    return ev.PredictorsModel(y=y, K={"mu": mu, "sigma": sigma}), truth
+
+
+FEW = [
+    (44, [3.0], [[1e4]], [[9.0]]),
+    (45, [50.0], [[1e4]], [[9.0]]),
+    (47, [3.0], [[1e4]], [[25.0]]),
+    (0, [0.0, 1.0], [[100.0, 90.0], [90.0, 100.0]], [[9.0, 4.5], [4.5, 9.0]]),
+]
+
+
+@pytest.mark.parametrize(("seed", "y", "mu", "sigma"), FEW)
+def test_a_mode_where_noise_is_next_to_zero(seed, y, mu, sigma):
+    """Its sites are 10¹¹ and more times as precise as the prior: nothing was left of what stands
+    beside them, and log Z was 1872 of a prior's density of at most -5.5. |z| > 4 by chance: 1 in
+    4,000."""
+    model, truth = of_few(y, mu, sigma)
+    result = ev.log_evidence(model, random_seed=seed, progressbar=False)
+    assert result.logz_se < 0.01
+    assert abs(result.logz - truth) < 4 * result.logz_se
+    assert truth < family(model).ceiling(model)
+
+
+def test_sites_too_sharp_to_be_taken_away_guide_nothing():
+    model, truth = of_few(*FEW[1][1:])
+    for reference in ("laplace", "ep", "prior"):
+        result = ev.log_evidence(
+            model, method="guided", reference=reference, random_seed=2, progressbar=False
+        )
+        assert abs(result.logz - truth) < 4 * result.logz_se < 0.04
+    gentle = ev.fit_reference(of_few([3.0], [[1.0]], [[1.0]])[0])
+    assert gentle.blunt is gentle
+
+
+def test_log_z_is_at_most_what_the_prior_of_mu_has():
+    """Whatever the noise is; more is refused."""
+    model, _ = of_few(*FEW[0][1:])
+    highest = -0.5 * np.log(2.0 * np.pi * 1e4)
+    assert family(model).ceiling(model) == pytest.approx(highest, abs=1e-6)
+    outcome = Outcome("guided", 1872.0, 0.1)
+    refuse(outcome, highest, model)
+    assert np.isnan(outcome.logz)
+    counts = ev.PredictorsModel(
+        y=[1.0], K={"mu": [[1e4]], "zi": [[1.0]]}, likelihood="zero_inflated_poisson"
+    )
+    assert family(counts).ceiling(counts) == 0.0
 
 
 def test_resampling_leaves_it_unbiased():

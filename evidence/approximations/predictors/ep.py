@@ -23,7 +23,7 @@ from ...gaussians.blocks import BlockGaussian, BlockSites
 from ...messages import Message
 from ...numerics.arrays import Array
 from .laplace import fit_block_laplace
-from .reference import BlockReference, OfSeveral
+from .reference import BlockReference, OfSeveral, without_sharp
 
 DIGITS = 1e-4  # standard deviations by which moments may be off
 MOST = 3  # predictors: nodes are a power of their number
@@ -70,12 +70,15 @@ def fit_block_ep(
         if nearer is None:
             break
         q = nearer
+    if mismatch == np.inf:  # moments were no numbers
+        q = model.prior.with_blocks(without_sharp(model.prior, q.sites))
     q.sites = q.sites._replace(c=(target if converged else match(model, q)[0]).c)
     warnings: tuple[Message, ...] = ()
     if not converged:
         text = (
             f"EP did not converge in {sweeps} sweeps (moments off by {mismatch:.2g}, wanted "
-            f"{tol:.2g}); its log Z is not to be trusted"
+            f"{tol:.2g}): EP's own log Z is not to be trusted; draws that only start from EP have "
+            "weights that make up for it, and an error bar of their own"
         )
         warnings = (Message("ep-not-converged", text),)
     more = {"converged": converged, "n_sweeps": sweeps, "warnings": warnings}
@@ -112,7 +115,8 @@ def _towards(
 def match(
     model: OfSeveral, q: BlockGaussian, *, narrowest: float = 1e-8
 ) -> tuple[BlockSites, float]:
-    """Sites that match the moments of their tilted distributions, and how far q is from that.
+    """Sites that match the moments of their tilted distributions, and how far q is from that,
+    infinitely where there are no moments.
 
     ``narrowest``: of a tilted variance relative to the marginal's.
     """
@@ -142,6 +146,7 @@ def match(
     dnu += np.einsum("npq,qn->pn", dW, q.mean.reshape(P, N) - sites.at)
     c = np.where(ok, top + np.log(total), sites.c)
     mismatch = float(max(np.abs(mean).max(initial=0.0), np.abs(cov - eye).max(initial=0.0)))
+    mismatch = mismatch if ok.all() else np.inf
     W = sites.W + 0.5 * (dW + dW.swapaxes(1, 2))
     return BlockSites(c, sites.nu + dnu, W, sites.at), mismatch
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...execution.clock import check_interrupt
 from ...gaussians.base import Prior
-from ...gaussians.blocks import BlockGaussian, BlockSites
+from ...gaussians.blocks import BlockGaussian, BlockSites, units_of
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..reference import Reference, positive_eigh
@@ -60,6 +60,17 @@ class BlockReference(Reference):
         return self.gaussian.mean.reshape(self.sites.nu.shape), self.gaussian.blocks
 
     @property
+    def blunt(self) -> BlockReference:
+        """Without the sites that doubles cannot take away from q again; itself if there are none.
+
+        (A mode where predicted noise is next to zero has such ones, and next to none of Z.)
+        """
+        sites = without_sharp(self.model.prior, self.sites)
+        if sites is self.sites:
+            return self
+        return BlockReference.of(self.name, self.model, self.model.prior.with_blocks(sites))
+
+    @property
     def lost(self) -> float:
         """About how many nats are rounding in log Z from draws, where sites cancel likelihoods."""
         mean = self.predictors[0] - self.sites.at
@@ -88,6 +99,20 @@ class BlockReference(Reference):
         """W x for columns of x, what the sites add to the prior's precision."""
         shaped = np.moveaxis(x.reshape(*self.sites.nu.shape, -1), -1, 0)
         return np.moveaxis(self.sites.times_W(shaped), 0, -1).reshape(x.shape)
+
+
+def without_sharp(prior: Prior, sites: BlockSites, *, sharpest: float = 1e10) -> BlockSites:
+    """Sites that say nothing in place of those whose curvature is more than so many times the
+    prior's precision: what is left when one is taken from their sum has lost its digits."""
+    if sites.pi is not None:  # whose curvatures are shares
+        return sites
+    sd = units_of(prior, len(sites.nu))
+    scaled = np.nan_to_num(sd[:, :, None] * sites.W * sd[:, None, :], nan=np.inf)
+    sharp = np.abs(scaled).max(axis=(1, 2)) > sharpest
+    if not sharp.any():
+        return sites
+    keep = np.where(sharp, 0.0, 1.0)
+    return sites._replace(c=keep * sites.c, nu=keep * sites.nu, W=keep[:, None, None] * sites.W)
 
 
 def block_prior_reference(model: OfSeveral) -> BlockReference:

@@ -50,6 +50,17 @@ def test_moments_match_where_ep_ends():
         np.testing.assert_allclose(q.sites.c, match(model, q.gaussian)[0].c, atol=1e-4)
 
 
+def test_ep_without_moments_has_not_converged():
+    """All weight of the nodes was on one of them: that was called a fixed point. And whose number
+    it is that nobody should trust."""
+    model = PredictorsModel(y=[3.0], K={"mu": [[1e4]], "sigma": [[25.0]]})
+    fit = fit_block_ep(model)
+    assert not fit.converged
+    assert "EP's own log Z is not to be trusted" in fit.warnings[0]
+    assert fit.logz < 0.0
+    assert fit.lost < 1e-6
+
+
 def test_gradient_in_hyperparameters():
     """Of kernels and of what is left of the likelihood, against fits beside it."""
     x = np.linspace(0.0, 1.0, 6)
