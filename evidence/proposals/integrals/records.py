@@ -12,7 +12,7 @@ from ...numerics.arrays import Array
 from ...numerics.jit import Kernel, jit
 from ...numerics.normal import LANES
 
-CAPACITY = 1536  # nodes of a lattice, at most
+CAPACITY = 2**14  # nodes of a lattice, at most: modes a thousandth as wide as the cavity are met
 CELLS = 8  # between means at which modes are found, at most
 
 
