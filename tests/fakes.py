@@ -24,7 +24,8 @@ def islands(log_z: np.ndarray) -> Islands:
     log_z = np.atleast_1d(np.asarray(log_z, dtype=float))
     one, count = np.ones(1), np.zeros(1, dtype=np.int64)
     draws, unknown = np.zeros((log_z.size, 2, 3)), np.full(log_z.size, np.nan)
-    return Islands(log_z[None], one, one, one, count, count, one, one, draws, unknown, 0.0 * log_z)
+    last = draws, unknown, 0.0 * log_z, np.full(log_z.size, -np.inf)
+    return Islands(log_z[None], one, one, one, count, count, one, one, *last)
 
 
 def lognormal(sd, n_islands, seed, stop):

@@ -76,6 +76,8 @@ class Islands(NamedTuple):
     """(G,) each island's own estimate of the relative variance of its Ẑ; NaN where none."""
     ends: Array
     """(G,) the part of it that the outermost of evenly spread draws make; zero for others."""
+    lost: Array
+    """(G,) log of what rows whose numerics failed would have added to Ẑ, as far as is known."""
 
     @classmethod
     def of(
@@ -84,11 +86,13 @@ class Islands(NamedTuple):
         draws: Array,
         variance: Array | None = None,
         ends: Array | None = None,
+        lost: Array | None = None,
     ) -> Islands:
         """From one row per stage."""
         columns = [np.array(column) for column in zip(*rows, strict=True)]
         columns += [draws, np.full(len(draws), np.nan) if variance is None else variance]
         columns.append(np.zeros(len(draws)) if ends is None else ends)
+        columns.append(np.full(len(draws), -np.inf) if lost is None else lost)
         return cls(*columns)
 
 

@@ -136,7 +136,7 @@ class Loop(Generic[PopulationT, StageT]):
             infos, population.infos = population.infos, []
             ess, particles = self.ess(population, weights), float(weights.count.mean())
             rows.append(Row.of(population.log_z, ess, infos, started, mixing, particles))
-        return Islands.of(rows, self.draws(population), variance)
+        return Islands.of(rows, self.draws(population), variance, lost=self.lost(population))
 
     def start(self, rng: np.random.Generator, n_islands: int, n_particles: int) -> PopulationT:
         """The population at the first target."""
@@ -169,6 +169,10 @@ class Loop(Generic[PopulationT, StageT]):
 
     def variance(self, population: PopulationT, weights: Weights) -> Array | None:
         """Each island's own estimate of the relative variance of its Ẑ, if it has one."""
+        return None
+
+    def lost(self, population: PopulationT) -> Array | None:
+        """log of what failures would have added to each island's Ẑ, if that is known."""
         return None
 
     def poor(self, population: PopulationT, weights: Weights) -> Flags:

@@ -95,6 +95,15 @@ class Run:
         met = z > 0.0
         return math.sqrt(np.sum(z[met] ** 2 * variance[met])) / float(z.sum())
 
+    @property
+    def lost(self) -> float:
+        """By how much log Z would be higher with what islands know that failures took from it."""
+        lost = np.concatenate([self.blocks[i].lost for i in sorted(self.blocks)] or [np.zeros(0)])
+        if not lost.max(initial=-math.inf) > -math.inf:
+            return 0.0
+        kept, lost = np.logaddexp.reduce(self.final), np.logaddexp.reduce(lost)
+        return float(np.logaddexp(kept, lost) - kept)
+
     def groups(self) -> list[Array]:
         """log Ẑ of the groups that stop each other: task i belongs to group i modulo K."""
         blocks = self.blocks.items()

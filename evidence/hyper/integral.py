@@ -10,7 +10,8 @@ evidence (:mod:`.surrogate`), whose integral every island estimates for itself. 
 u being the random numbers behind :math:`\hat Z`, which travel with their θ. At β = 1 the
 integral over u restores Z(θ), so every island's estimate is unbiased for
 :math:`\int p(\theta) Z(\theta)\,d\theta`, whatever the noise in :math:`\hat Z`, the fit of g
-and the number of particles. (A θ at which numbers fail counts as Z = 0; it is reported.)
+and the number of particles. (A θ at which numbers fail counts as Z = 0; it is reported, and the
+error bar holds what the start, by EP's evidence nearby, expected of it.)
 Where g fits, the ladder has one step and this is importance sampling, with the surrogate's own
 weights as a control variate: what is known of g costs nothing, so that g may cover tails amply.
 """
@@ -229,7 +230,9 @@ class ThetaIslands(Loop):
         thetas, log_z, expected = zip(*drawn, strict=True)
         cloud = self.path.at(np.concatenate(thetas), rng)
         info = Info(np.empty(0), int(cloud.failed.sum()), len(cloud.theta))
-        state = cloud, np.array(expected)
+        share = (cloud.failed * np.exp(cloud.control)).reshape(shape).mean(axis=1)
+        with np.errstate(divide="ignore"):
+            state = cloud, np.array(expected), np.array(log_z) + np.log(share)
         return Climbers(rng, np.zeros(shape), np.array(log_z), [info], state=state)
 
     def weigh(self, population: Climbers, stage: tuple[float, float]) -> Weights:
@@ -251,24 +254,28 @@ class ThetaIslands(Loop):
         plain = super().log_mean(population, weights)
         if not self.plan.control:
             return plain
-        cloud, expected = population.state
+        cloud, expected, _ = population.state
         control = np.exp(cloud.control).reshape(population.log_w.shape).mean(axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
             change = (expected - control) * np.exp(-plain)
         return plain + np.log1p(np.where(change > -most_change, change, 0.0))
 
     def survive(self, population: Climbers, index: Ancestors, poor: Flags) -> None:
-        cloud, expected = population.state
-        population.state = take(cloud, index.ravel()), expected
+        cloud, *rest = population.state
+        population.state = take(cloud, index.ravel()), *rest
 
     def move_all(self, population: Climbers, stage: tuple[float, float], poor: Flags) -> float:
         beta = stage[1]
         for _ in range(self.plan.n_moves if beta < 1.0 else 0):
-            cloud, expected = population.state
+            cloud, *rest = population.state
             cloud, info = self.path.walk(population.rng, self.plan.root, beta, cloud)
-            population.state = cloud, expected
+            population.state = cloud, *rest
             population.infos.append(info)
         return np.nan
+
+    def lost(self, population: Climbers) -> Array:
+        """By the weights that were expected where numbers failed."""
+        return population.state[2]
 
     def draws(self, population: Climbers) -> Array:
         cloud, shape = population.state[0], population.log_w.shape

@@ -280,7 +280,7 @@ def _run_islands(
     run.warnings[:0] = pilot.warnings
     # places where the surrogate errs may be too rare for the islands' spread to show
     unseen = pilot.unseen(max(size * run.final.size, 1))
-    outcome.doubts.append(Doubt(math.sqrt(unseen)))
+    outcome.doubts += [Doubt(math.sqrt(unseen)), Doubt(run.lost)]
     theta, ess = None, outcome.trace.get("ess", np.zeros(0))
     if outcome.samples is not None and ess.size == 1 and ess[0] > fitting:
         rng = np.random.default_rng(problem.child(3))
@@ -477,5 +477,6 @@ def _lost(run: Run) -> Iterator[Message]:
             "lost-theta",
             f"at {failures} of {evaluations} hyperparameter settings log Z could not be computed "
             "(the covariance is singular, or the likelihood far narrower than the prior): their "
-            "share is left out, so log Z is too low by what they would have added",
+            "share is left out, so log Z is too low by what they would have added, about "
+            f"{run.lost:.2g} by EP's evidence nearby, which the error bar holds",
         )

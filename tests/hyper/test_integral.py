@@ -9,9 +9,10 @@ from covering import seldom
 from scipy.special import expit
 from scipy.stats import halfnorm, lognorm, multivariate_t
 
+from evidence.drivers.stopping import Budget, Run
 from evidence.execution.clock import Clock
-from evidence.hyper.at_theta import Look
-from evidence.hyper.integral import StudentMixture, ThetaIslands
+from evidence.hyper.at_theta import Look, NoEvidence
+from evidence.hyper.integral import StudentMixture, ThetaIslands, ThetaPath, ThetaPlan
 from evidence.hyper.pilot import Looks, fit_start, run_pilot
 from evidence.hyper.surrogate import Known, Surrogate
 from evidence.models.priors import Priors
@@ -233,6 +234,29 @@ def quadratic(theta):
 def known_at(theta, function):
     value, gradient = function(theta)
     return Known(theta, value, gradient, value.max() - value)
+
+
+class FailsAbove:
+    """A likelihood of one, whose numbers fail where θ is positive."""
+
+    def __call__(self, theta, rng):
+        if theta[0] > 0.0:
+            raise NoEvidence
+        return 0.0, 0.0
+
+
+def test_what_is_lost_is_known_by_the_weights_expected():
+    """A half of the mass, of which nothing but the proposal is known; nothing, if it did not
+    fail."""
+    priors = Priors(("a",), np.arange(1), (lognorm(1.0),))
+    start = StudentMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
+    plan = ThetaPlan(np.ones(1), np.eye(1), 0)
+    islands = ThetaIslands(ThetaPath(FailsAbove(), priors, start), plan)
+    run = Run(Budget(None), {0: islands.run(16, 64, np.random.SeedSequence(0))})
+    assert run.estimate().value == pytest.approx(np.log(0.5), abs=0.15)
+    assert run.lost == pytest.approx(np.log(2.0), abs=0.15)
+    run.blocks[0].lost[:] = -np.inf
+    assert run.lost == 0.0
 
 
 def test_a_quadratic_needs_three_looks():

@@ -14,6 +14,7 @@ from scipy.stats import gamma, lognorm, multivariate_normal
 from threadpoolctl import threadpool_limits
 
 import evidence as ev
+from evidence.drivers.stopping import Run
 from evidence.execution.clock import Clock
 from evidence.hyper.at_theta import GuidedEvidence, Look, NoEvidence
 from evidence.hyper.direct import ExactEvidence
@@ -283,6 +284,15 @@ def test_an_error_bar_above_its_target_is_told(monkeypatch, hidden, told):
     )
     assert (1.1 * 0.2 < result.logz_se < 2.0 * 0.2) == told
     assert [w.code for w in result.warnings] == ["target-missed"] * told
+
+
+def test_an_error_bar_holds_what_lost_settings_were_worth(monkeypatch):
+    monkeypatch.setattr(Run, "lost", property(lambda run: 0.7))
+    options = {"n_particles": 8, "n_islands": 8, "n_draws": 16}
+    result = ev.integrated_evidence(
+        PROBIT, PROBIT_PRIORS, **options, random_seed=0, progressbar=False
+    )
+    assert 0.7 < result.logz_se < 0.9
 
 
 def test_looks_one_after_another_have_one_thread_of_blas(monkeypatch):
