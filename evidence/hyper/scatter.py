@@ -1,8 +1,13 @@
 r"""Whether there is an evidence where a model can fit its data without any noise.
 
-Where k data are left without scatter, log Z(θ) is :math:`-k \log s` for a small noise s, an
-integral of which is infinite, or made of rounding, unless the prior prevents it. Under other
-than normal noise a datum's likelihood is about its peak :math:`\eta_i` as a Gaussian is,
+Where n data are fitted by r effects exactly, log Z(θ) is :math:`-k \log s`, k = n - r, for a
+small noise s, and
+
+.. math:: \int_0 s^{-k}\, p(s)\, ds = \infty \quad\text{if}\quad p(s) \ge c\, s^{k - 1},
+
+for k = 1 already where p(0) > 0. Variances of effects may vanish with s. Where a prior prevents it
+for noise that is far below the last digits of data, it may be made of rounding. Under other than
+normal noise a datum's likelihood is about its peak :math:`\eta_i` as a Gaussian is,
 
 .. math:: p(y_i|\eta) \approx p(y_i|\eta_i)\, e^{-(\eta - \eta_i)^2 / 2 w^2},
 
@@ -51,26 +56,32 @@ def prior_net(priors: Priors, log2: int, *, inside: float = 1e-3) -> Array:
 def check_scatter(
     heights: Callable[[Array], Array], priors: Priors, noise: int, effects: Indices,
     largest: float, value: Callable[[float], float] = float, *, few_points: int = 5,
-    shrunk: int = 4, above: float = 30.0, nothing: float = 1e-130,
+    shrunk: int = 4, above: float = 30.0, nothing: float = 1e-130, beyond: float = 1e-60,
+    level: float = 0.01,
 ) -> None:  # fmt: skip
-    """No evidence where noise, and any of the effects, may shrink to the digits of data.
+    """No evidence where noise, and any of the effects, may shrink to the digits of data: where
+    density is higher there than anywhere else, or does not fall by a power of the noise, with the
+    power that the prior has far below.
 
     ``heights`` are log densities over the line for rows of natural values; ``value`` is that of
     the parameter number ``noise`` at which the noise is as small.
 
     ``few_points``: log2 of points; ``shrunk``: effects that are tried small with the noise;
     ``above``: factor of a noise above the last digits; ``nothing``: the smallest noise where all
-    data are zero, whose square is a number.
+    data are zero, whose square is a number; ``beyond``: of a noise far below the last digits;
+    ``level``: power of the noise that is rounding.
     """
     net, least = prior_net(priors, few_points), largest * _DIGITS or nothing
     best, effects = heights(net).max(), effects[:shrunk]
     for some in itertools.product((False, True), repeat=effects.size):
-        small, further = net.copy(), net.copy()
-        for rows, s in ((small, least), (further, above * least)):
-            rows[:, effects[list(some)]] = s
-            rows[:, noise] = value(s)
-        top = (height := heights(small)).argmax()
-        if height[top] > max(best, heights(further[[top]])[0]):
+        near = partial(_near, noise, effects[list(some)], value)
+        top = net[[(height := heights(near(net, least))).argmax()]]
+        last = np.vstack([near(top, s * above * least) for s in (above, 1.0)])
+        tail = np.vstack([near(top, s * above * least) for s in (above * beyond, beyond)])
+        high, of_prior = heights(last), priors.log_density(to_line(last, priors.lows))
+        with np.errstate(invalid="ignore"):
+            rise = np.diff(high - of_prior + priors.log_density(to_line(tail, priors.lows)))
+        if height.max() > max(best, high[1]) or rise[0] > -level * math.log(above):
             name, much = priors.names[noise], value(least) > value(1.0)
             where = (
                 "large values, such as gamma(2)"
@@ -82,6 +93,13 @@ def check_scatter(
                 f"hangs on the last digits of y; give {name} a prior that rules out {where} or "
                 "lognorm(1), or hold it at a value"
             )
+
+
+def _near(noise: int, some: Indices, value: Callable[..., float], rows: Array, s: float) -> Array:
+    """The same rows where noise and effects are as small as s."""
+    rows = rows.copy()
+    rows[:, some], rows[:, noise] = s, value(s)
+    return rows
 
 
 def check_peaks(
@@ -134,7 +152,9 @@ def _width(model: SparseModel, own: dict[str, float]) -> float:
         return math.inf
     with np.errstate(all="ignore"):
         theta, at = likelihood.theta(model.y), likelihood.location(model.y)
-        curved = evaluate(likelihood.kernel, theta, np.asarray(at, float))[2]
+        log_p, _, curved, _ = evaluate(likelihood.kernel, theta, np.asarray(at, float))
+    if likelihood.kinks:  # that of a Gaussian as high
+        return math.exp(-log_p.min() - LOG_SQRT_2PI)
     return 1.0 / math.sqrt(-curved.max()) if curved.max() < 0.0 else math.inf
 
 

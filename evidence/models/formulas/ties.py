@@ -2,8 +2,9 @@ r"""Data that a formula fits exactly, where nothing keeps the noise from zero: l
 
 Where r effects fit k + r data exactly and a parameter a of their noise tends to its end, what is
 left of the likelihood grows as :math:`a^{pk}`. The prior of effects on log a, which has the tail
-that their scale's prior has, must fall faster: it is looked at where doubles can no longer tell
-noise from none. (Where all data have one noise: :mod:`evidence.hyper.scatter`.)
+that their scale's prior has, must fall faster, as a normal one does where the scale is known: it
+is looked at where doubles can no longer tell noise from none. (Where all data have one noise:
+:mod:`evidence.hyper.scatter`.)
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ def check_ties(model: DataModel, priors: Mapping[str, Any]) -> None:
 
 @check_ties.register
 def _of_effects_on_noise(
-    model: FormulaModel, priors: Mapping[str, Any], *, digits: float = 16.0
+    model: FormulaModel, priors: Mapping[str, Any], *, digits: float = 16.0, level: float = 0.05
 ) -> None:
-    """``digits``: nats of noise relative to the data, about what doubles have."""
+    """``digits``: nats of noise relative to the data, about what doubles have; ``level``: power
+    that is none, as of :math:`K_0(x) \\approx e^{-x} x^{-1/2}`, a half-normal scale's tail."""
     lik = model.likelihood
     if not isinstance(lik, Predicted) or family(lik).counts:
         return
@@ -45,7 +47,7 @@ def _of_effects_on_noise(
     z, first = lik.location(model.y)[:N] - model.offset[:N], csr_array(model.A[:N])
     for word, power, name, log_p, rows in _parts(model, lik, priors):
         rise = log_p(digits + 1.0) - log_p(digits)
-        if rows.size and (spare := _spare(first[rows], z[rows])) and rise + power * spare > 0.0:
+        if rows.size and (spare := _spare(first[rows], z[rows])) and rise + power * spare > -level:
             raise InputError(
                 f"y is fitted exactly in data {', '.join(map(str, rows[:4]))}, …: nothing keeps "
                 f"the noise ({word}) from vanishing there, and log Z is infinite; hold it, or "

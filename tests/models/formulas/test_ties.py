@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import gamma
 
 import evidence as ev
+from evidence.hyper.direct import density_over
 from evidence.models.formulas.ties import check_ties
 
 rng = np.random.default_rng(0)
@@ -81,3 +83,60 @@ def test_tiny_responses_of_a_positive_family_are_no_exact_fit():
     model = ev.from_formula("y ~ 1", {"y": y}, likelihood="gamma", predictors={"shape": "1"})
     other = ev.from_formula("y ~ 1", {"y": 1e3 * y}, likelihood="gamma", predictors={"shape": "1"})
     assert all(np.isfinite(ev.log_evidence(m, **QUIET).logz) for m in (model, other))
+
+
+HALF = {"sigma": "halfnorm(0, 1)"}
+LINE = {"x": [0.0, 1.0, 2.0], "y": [1.0, 2.0, 3.0]}
+GROUPS = {"y": [1.0, 1.0, 2.0], "g": list("aab")}
+
+
+@pytest.mark.parametrize(
+    ("formula", "data", "words"),
+    [
+        ("y ~ x", LINE, {}),
+        *(("y ~ 1", {"y": [1.0, 1.0]}, {"priors": {"sigma": prior}})
+          for prior in ("halfnorm(0, 1)", "expon(0, 1)", "halfcauchy(0, 1)")),
+        ("y ~ 1", {"y": [0.0, 0.0]}, {"priors": HALF}),
+        ("y ~ 0 + x", {"x": [1.0, 2.0], "y": [1.0, 2.0]}, {"priors": HALF}),
+        ("y ~ 1 + (1 | g)", GROUPS, {}),
+        ("y ~ 1 + (1 | g)", {"y": [1.0, 1.0, 2.0, 2.0], "g": list("aabb")}, {"priors": HALF}),
+        ("y ~ 1", {"y": [3.0, 3.0]}, {"priors": HALF, "likelihood": "asymmetric_laplace"}),
+        ("y ~ 1", {"y": [3.0, 3.0]}, {"likelihood": "weibull"}),
+    ],
+)  # fmt: skip
+def test_one_datum_more_than_effects_is_enough(formula, data, words):
+    """∫ ds/s has no end at zero."""
+    model = ev.from_formula(formula, data, **words)
+    with pytest.raises(ev.InputError, match="without any noise"):
+        density_over(model, model.priors)
+
+
+@pytest.mark.parametrize(
+    ("formula", "data", "words"),
+    [
+        *(("y ~ 1", {"y": [1.0, 1.0]}, {"priors": {"sigma": prior}})
+          for prior in ("invgamma(0.4)", "lognorm(1)", "gamma(1.1)", "uniform(0.01, 1)")),
+        ("y ~ 1", {"y": [1.0, 1.0, 1.0]}, {"priors": {"sigma": "gamma(2.2)"}}),
+        ("y ~ 1", {"y": [1.0]}, {"priors": HALF}),
+        ("y ~ x", {"x": [0.0, 1.0], "y": [1.0, 2.0]}, {}),
+        ("y ~ x", LINE | {"y": [1.0, 2.0, 3.00000001]}, {}),
+        ("y ~ 1 + (1 | g)", GROUPS | {"g": list("abc")}, {}),
+        ("y ~ 1", {"y": [3.0, 4.0]}, {"likelihood": "asymmetric_laplace"}),
+        ("y ~ 1", {"y": [2.0, 2.0, 5.0]}, {"likelihood": "student_t"}),
+    ],
+)  # fmt: skip
+def test_one_datum_more_may_have_an_end(formula, data, words):
+    model = ev.from_formula(formula, data, **words)
+    density_over(model, model.priors)
+
+
+def test_a_prior_that_vanishes_as_a_power_makes_it_finite():
+    """Two data alike, sigma ~ gamma(1.3): against a sum over log sigma of closed forms."""
+    words = {"Intercept": "norm(0, 10)", "sigma": "gamma(1.3)"}
+    model = ev.from_formula("y ~ 1", {"y": [1.0, 1.0]}, priors=words)
+    found = ev.log_evidence(model, effort="frugal", target_se=0.01, **QUIET)
+    u = np.linspace(-60.0, 5.0, 65_001)
+    s2 = np.exp(2.0 * u)
+    log_p = gamma(1.3).logpdf(np.exp(u)) + u - np.log(2.0 * np.pi) - 1.0 / (s2 + 200.0)
+    truth = np.logaddexp.reduce(log_p - u - 0.5 * np.log(s2 + 200.0)) + np.log(1e-3)
+    assert abs(found.logz - truth) < 4.5 * found.logz_se + 1e-3
