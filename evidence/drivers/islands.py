@@ -90,9 +90,8 @@ class Islands(NamedTuple):
     ) -> Islands:
         """From one row per stage."""
         columns = [np.array(column) for column in zip(*rows, strict=True)]
-        columns += [draws, np.full(len(draws), np.nan) if variance is None else variance]
-        columns.append(np.zeros(len(draws)) if ends is None else ends)
-        columns.append(np.full(len(draws), -np.inf) if lost is None else lost)
+        given, n = ((variance, np.nan), (ends, 0.0), (lost, -np.inf)), len(draws)
+        columns += [draws, *(np.full(n, else_) if x is None else x for x, else_ in given)]
         return cls(*columns)
 
 

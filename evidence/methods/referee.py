@@ -135,16 +135,15 @@ class Referee:
             text = f"max_evaluations={clock.meter.most} were used up before there was an estimate"
             outcome.unsay("out-of-evaluations")
             outcome.warn("out-of-evaluations", text)
-        limited = clock.limited and not clock.interrupted.is_set()
-        best, failed = self.best(), limited and math.isnan(outcome.logz_se)
-        if best is None or (math.isnan(best[2]) and not math.isnan(outcome.logz)):
-            return
-        if not (failed or outcome.logz_se > worse * best[2]):
+        failed = clock.limited and not clock.interrupted.is_set() and math.isnan(outcome.logz_se)
+        name, logz, se = self.best() or ("", math.nan, math.nan)
+        no_better = math.isnan(se) and not math.isnan(outcome.logz)
+        if not name or no_better or not (failed or outcome.logz_se > worse * se):
             return
         what = f"nothing was finished within {clock.limits}"
         if not failed:
             what = f"{outcome.method} ended at {outcome.logz:.3g} ± {outcome.logz_se:.2g}"
-        name, outcome.logz, outcome.logz_se = best
+        outcome.logz, outcome.logz_se = logz, se
         outcome.unsay(*_OVER)
         what += f": log Z is that of {name}"
         if math.isnan(outcome.logz_se):

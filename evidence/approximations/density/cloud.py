@@ -87,7 +87,7 @@ class Cloud:
         return self
 
     def _hidden(
-        self, values: list[Array], fewest: int = 16, most: int = 2**16, in_batches: int = 2**20
+        self, values: list[Array], fewest: int = 16, most: int = 2**18, in_batches: int = 2**20
     ) -> bool:
         """Whether fewer draws than this have a likelihood, and some more may help."""
         few = sum(int(np.isfinite(v).sum()) for v in values) < fewest

@@ -626,13 +626,11 @@ def refuse_endless(
         return
     with np.errstate(all="ignore"):
         value = model.log_prob(points)
-        start, limits = points[value.argmax()], np.full((2, model.n), np.inf)
-        if model.limits is not None:
-            limits = np.array([model.limits.low, model.limits.high])
-        changed = np.isfinite(limits).any(axis=0)
+        limits = [] if model.limits is None else [model.limits.low, model.limits.high]
+        changed = np.isfinite(np.reshape(limits, (-1, model.n))).any(axis=0)
         ends = [np.where(changed, part * raised, far**part * model.units) for part in (0.5, 1.0)]
         steps = np.concatenate([side * np.diag(end) for end in ends for side in (1.0, -1.0)])
-        rows = far_out(model.log_prob, start + steps).reshape(2, 2, -1)
+        rows = far_out(model.log_prob, points[value.argmax()] + steps).reshape(2, 2, -1)
         near, high = rows + np.log(ends / model.units)[:, None]
         falls = slowest * np.log(ends[1] / ends[0])
         endless = (high - near > -falls) & (high - value.max() > least)
