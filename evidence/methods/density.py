@@ -49,8 +49,6 @@ class DensityReferee(Referee):
 
     allowed: Meter | Allowance
     """Evaluations that may be made."""
-    automatic: bool
-    """Whether how to integrate is left to us, if not from what."""
     searched: Search | None = None
     repeated: bool = False
     """Whether there was another search, of another seed: draws met what the first had not."""

@@ -42,6 +42,8 @@ class Referee:
         self.fits: dict[str, Any] = {}
         self.doubts: list[Message] = []
 
+    automatic = False
+    """Whether how to integrate a density is left to us, if not from what."""
     resolution = 0.0
     """Prior mass of a region that a search would have met with 95 %; 0 where none is needed."""
 
@@ -128,8 +130,8 @@ class Referee:
         refuse(outcome, self.kind.ceiling(self.problem.model), self.problem.model)
 
     def approximate(self, outcome: Outcome, worse: float = 10.0) -> None:
-        """The best approximation, for a call whose time was up before it had an answer, or one so
-        many times ``worse`` than that."""
+        """The best approximation, for a call whose time was up before it had an answer, or where
+        a method that we chose ended with an error so many times ``worse``."""
         clock = self.problem.clock
         if clock.meter.spent() and math.isnan(outcome.logz_se):
             text = f"max_evaluations={clock.meter.most} were used up before there was an estimate"
@@ -137,8 +139,8 @@ class Referee:
             outcome.warn("out-of-evaluations", text)
         failed = clock.limited and not clock.interrupted.is_set() and math.isnan(outcome.logz_se)
         name, logz, se = self.best() or ("", math.nan, math.nan)
-        no_better = math.isnan(se) and not math.isnan(outcome.logz)
-        if not name or no_better or not (failed or outcome.logz_se > worse * se):
+        better = failed and (se >= 0.0 or math.isnan(outcome.logz))
+        if not (name and (better or (self.automatic and outcome.logz_se > worse * se))):
             return
         what = f"nothing was finished within {clock.limits}"
         if not failed:

@@ -129,12 +129,12 @@ def look(
     first, second = (np.random.default_rng([seed, k]) for k in (1, 2))
     points = starts(model, second, asked[not policy.budget(model)])
     doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
-    refuse_endless(model, points)
     whole, clock = allowed or Meter(), clock or Clock()
     own = Allowance(whole, used * whole.left)
     search = Search(model, first, policy, own, modes, elsewhere=elsewhere)
     if model.n > policy.scouted:
         return Found(None, modes or (), doubts)
+    refuse_endless(model, points)
     if model.prior is None and modes is not None and not any(usable(m.cov) for m in modes):
         if (box := bounded(model, ())) is None:
             base = _one(model, modes, False, policy) or density_prior_reference(model)
