@@ -359,6 +359,13 @@ MUTANTS = {
         "no_nan(value)",
         "moves/riemannian/test_dense.py -k 'field or invariance'",
     ),
+    "stretch-volume": Mutant(
+        "what volumes grow by is missing where walks stretch a difference",
+        "approximations/density/walks.py",
+        "np.where(near, u * (z.shape[1] if whole else 1), -np.inf)",
+        "np.where(near, 0.0 * u, -np.inf)",
+        "approximations/density/test_search.py -k leave_their_target",
+    ),
     # -- prediction
     "mixture-variance": Mutant(
         "the variance of a mixture forgets that means differ",

@@ -617,10 +617,10 @@ def refuse_endless(
 ) -> None:  # fmt: skip
     """An error where a density without a prior falls no faster than 1/|x| along a coordinate.
 
-    From the best of some points, ``far`` times its unit away, or ``raised`` where a change of
-    variables has put zero or infinity there, log p + log |x| is lower than at the start by more
-    than ``least`` nats, or has fallen as |x|^-``slowest`` or faster since half as many orders, or
-    half the way.
+    It is looked at ``far`` units away from the best of some points, and half as many orders, or
+    ``raised`` and half of that where a change of variables has put zero or infinity there. A
+    density that ends has log p + log |x| fall by more than ``least`` nats below log p at the
+    point, or between the two places as a power ``slowest`` of |x| or faster.
     """
     if model.prior is not None:
         return
