@@ -254,28 +254,56 @@ def explore(
 
 def refined(
     looks: Looks, fit: Fit, rng: Generator, misfit: float, most: int, *, rounding: float = 1e-4,
-    least_surprise: float = 0.2, most_surprise: float = 25.0,
+    least_surprise: float = 0.2, most_surprise: float = 25.0, rare: float = 7.0,
+    higher: float = 0.3,
 ) -> Fit:  # fmt: skip
-    """Look until the surrogate is sure enough of itself; it is told when it was too sure.
+    """Look until the surrogate is sure enough of itself, and nothing is amiss where it says less
+    than looks nearby; it is told when it was too sure.
 
     ``rounding``: squared nats of rounding in a surrogate; ``least_surprise``: surprise, in the
     surrogate's variances, below which nothing is amiss; ``most_surprise``: surprise, in its
-    variances, that counts at most.
+    variances, that counts at most; ``rare``: nats below the best beyond which a surprise is none;
+    ``higher``: nats above the start that are one. After one there are up to twice as many looks.
     """
-    surprise = 1.0
+    surprise, p, limit = 1.0, looks.theta.shape[1], 2 * most
     while len(looks.seen) < most and not looks.clock.stop():
-        theta, left = next_looks(fit, rng, 1 + looks.theta.shape[1])
-        if left < misfit:
-            break
+        theta, left = next_looks(fit, rng, 1 + p)
+        sure = left < misfit
+        if sure:
+            theta = unlike(looks, fit, 2 + 2 * p)
         mean, variance = fit.surrogate.mean(theta), fit.surrogate.variance(theta)
         looks.at(theta)
-        known = looks.known()
-        seen = known.depth[-len(theta) :] < _MATTERS
+        value, depth = (part[-len(theta) :] for part in (looks.known().value, looks.known().depth))
+        more = value + looks.priors.log_density(theta) - fit.start.log_density(theta)
+        if sure and not np.any((depth < rare) & (more > higher)):
+            break
+        most = min(most + 3 * sure * len(theta), limit)
+        seen = depth < _MATTERS
         if seen.any():
-            squares = (known.value[-len(theta) :] - mean)[seen] ** 2 / (variance[seen] + rounding)
+            squares = (value - mean)[seen] ** 2 / (variance[seen] + rounding)
             surprise = 0.5 * (surprise + min(float(squares.mean()), most_surprise))
         fit = fit_start(looks, fit.mean, fit.root, fit.wide, rng, max(surprise, least_surprise))
     return fit
+
+
+def unlike(looks: Looks, fit: Fit, n: int) -> Array:
+    """Where most would be beyond the start, were the evidence what it is at the nearest look, or
+    as much less as its slope there says."""
+    known, theta = looks.known(), fit.cloud
+    z = fit.surrogate.white(theta)
+    apart = np.array([np.sum((z - at) ** 2, axis=1) for at in fit.surrogate.white(known.theta)])
+    near, nearest = apart.argmin(axis=0), apart.min(axis=0)
+    slope = np.sum(known.gradient[near] * (theta - known.theta[near]), axis=1)
+    height = looks.priors.log_density(theta) + known.value[near] + np.minimum(slope, 0.0)
+    less = np.minimum(fit.start.log_density(theta) - height, -1e-9)
+    excess = np.where(height > -np.inf, height + np.log(-np.expm1(less)), -np.inf)
+    picked = list[int]()
+    for _ in range(n):
+        picked.append(i := int(np.argmax(excess)))
+        away = np.sum((z - z[i]) ** 2, axis=1)
+        excess[away < nearest] = -np.inf
+        nearest = np.minimum(nearest, away)
+    return theta[picked]
 
 
 def worth_of(cloud: ThetaCloud) -> tuple[float, bool]:
