@@ -145,8 +145,7 @@ class GPModel(LatentModel):
         assert self.X is not None
         if not isinstance(q, DenseGaussian):
             return super().prior_gradient(q)
-        a = q.nu - q.tau * q.mean
-        W = 0.5 * (np.outer(a, a) - q.inner)
+        W = 0.5 * (np.outer(q.dual, q.dual) - q.inner)
         W.flat[:: self.n + 1] += self.relative_jitter * np.trace(W) / self.n
         return contract(self.kernel, self.X, W)
 
