@@ -270,14 +270,14 @@ def refined(
         theta, left = next_looks(fit, rng, 1 + p)
         sure = left < misfit
         if sure:
-            theta = unlike(looks, fit, 2 + 2 * p)
+            theta = unlike(looks, fit, 4 + 4 * p)
         mean, variance = fit.surrogate.mean(theta), fit.surrogate.variance(theta)
         looks.at(theta)
         value, depth = (part[-len(theta) :] for part in (looks.known().value, looks.known().depth))
         more = value + looks.priors.log_density(theta) - fit.start.log_density(theta)
         if sure and not np.any((depth < rare) & (more > higher)):
             break
-        most = min(most + 3 * sure * len(theta), limit)
+        most = min(most + 2 * sure * len(theta), limit)
         seen = depth < _MATTERS
         if seen.any():
             squares = (value - mean)[seen] ** 2 / (variance[seen] + rounding)
