@@ -15,7 +15,7 @@ localization: an improved R̂ for assessing convergence of MCMC, Bayesian Analys
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
-from ..messages import InputError
+from ..messages import InputError, Message
 from ..numerics.arrays import Array
 
 _BLOCK = 2**19  # draws worked on at a time: 4 MB, about what the processor's cache holds
@@ -258,3 +258,28 @@ def _split_rhat(z: Array) -> Array:
     within = z.var(axis=2, ddof=1).mean(axis=1)
     means = z.mean(axis=2).var(axis=1, ddof=1)
     return np.sqrt((n - 1) / n + means / within)
+
+
+def unmixed(x: ArrayLike, *, apart: float = 1.01, effective: int = 100) -> Iterator[Message]:
+    """Whether chains agree and are long enough, by the limits of Vehtari et al. (2021).
+
+    ``apart``: R-hat of chains that agree, at most; ``effective``: draws that each chain should be
+    worth.
+    """
+    chains = len(np.asarray(x))
+    r = float(np.fmax.reduce(np.ravel(rhat(x)), initial=np.nan))
+    if r > apart:
+        yield Message(
+            "chains-disagree",
+            f"the chains do not agree, R-hat is {r:.3g} where {apart} is the limit: more draws, "
+            "a longer tune or another move are needed",
+        )
+    for place, worth in (("bulk", ess_bulk), ("tails", ess_tail)):
+        ess = float(np.fmin.reduce(np.ravel(worth(x)), initial=np.nan))
+        if ess < effective * chains:
+            yield Message(
+                "low-ess",
+                f"in the {place} draws of {chains} chains are worth {ess:.0f} independent ones "
+                f"(of the worst coordinate, by ranks), and should be worth "
+                f"{effective * chains}: more draws are needed",
+            )

@@ -23,7 +23,7 @@ from ..numerics.threads import blas_for
 from ..paths.families import family, make_path
 from ..paths.gp import TemperedPath
 from ..results.draws import Draws
-from ..statistics.diagnostics import ess_bulk, ess_tail, rhat
+from ..statistics.diagnostics import unmixed
 from ._call import Call, check_chains, in_identity
 from .reference import explored
 
@@ -201,7 +201,7 @@ def _warnings(
             "suit the place where it started; try another reference or a smaller step_size",
         )
     else:
-        yield from _doubts(run)
+        yield from unmixed(_judged(run))
     accepted = float(run.acceptance.mean())
     if move.target is not None and kept and accepted < move.target - 0.25:
         yield Message(
@@ -209,32 +209,6 @@ def _warnings(
             f"acceptance is {accepted:.2f}, far below the target {move.target:.2f}; "
             "tune longer, or start from another step_size",
         )
-
-
-def _doubts(run: Chains, *, apart: float = 1.01, effective: int = 100) -> Iterator[Message]:
-    """Whether chains agree and are long enough, by the limits of Vehtari et al. (2021).
-
-    ``apart``: R-hat of chains that agree, at most; ``effective``: draws that each chain should be
-    worth.
-    """
-    chains = len(run.tilt)
-    judged = _judged(run)
-    r = float(np.fmax.reduce(rhat(judged), initial=np.nan))
-    if r > apart:
-        yield Message(
-            "chains-disagree",
-            f"the chains do not agree, R-hat is {r:.3g} where {apart} is the limit: more draws, "
-            "a longer tune or another move are needed",
-        )
-    for place, worth in (("bulk", ess_bulk), ("tails", ess_tail)):
-        ess = float(np.fmin.reduce(worth(judged), initial=np.nan))
-        if ess < effective * chains:
-            yield Message(
-                "low-ess",
-                f"in the {place} draws of {chains} chains are worth {ess:.0f} independent ones "
-                f"(of the worst coordinate, by ranks), and should be worth "
-                f"{effective * chains}: more draws are needed",
-            )
 
 
 def _judged(run: Chains, *, worst: int = 16) -> NDArray[np.float64]:

@@ -28,6 +28,7 @@ from ..models.sparse import SparseModel
 from ..models.types import Described
 from ..numerics.threads import blas_for
 from ..results.hyper import HyperDraws
+from ..statistics.diagnostics import unmixed
 from ._call import Call, check_chains
 from .integrate import chosen_priors, integrated_evidence, no_priors
 from .simulate import log_likelihood
@@ -238,13 +239,8 @@ def _stride(draws: int, keep: int | None, values: int, memory: float = 200e6) ->
     return math.ceil(draws / min(keep, draws))
 
 
-def _doubts(
-    run: HyperDraws, scheme: Scheme, draws: int, thin: int, *, rhat: float = 1.1
-) -> Iterator[Message]:
-    """What went wrong while sampling.
-
-    ``rhat``: R-hat of chains that agree, at most.
-    """
+def _doubts(run: HyperDraws, scheme: Scheme, draws: int, thin: int) -> Iterator[Message]:
+    """What went wrong while sampling."""
     chains, kept, _ = run.theta.shape
     if kept < draws:
         text = f"stopped early: {kept} of {draws} draws per chain were recorded"
@@ -262,10 +258,4 @@ def _doubts(
     if not 0.4 * KAPPA_TARGET < theta < KAPPA_TARGET + 0.3:
         aim = f"far from the target {KAPPA_TARGET:.2f}; tune longer"
         yield Message("theta-acceptance", f"acceptance of hyperparameters is {theta:.2f}, {aim}")
-    unmixed = [name for name, value in zip(run.names, run.rhat, strict=True) if value > rhat]
-    if unmixed:
-        yield Message(
-            "chains-disagree",
-            f"chains disagree on {', '.join(unmixed)} (R-hat up to {np.nanmax(run.rhat):.2f}): "
-            "their draws are not yet the posterior's; draw and tune longer",
-        )
+    yield from unmixed(run.theta)

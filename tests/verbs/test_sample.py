@@ -11,7 +11,8 @@ import evidence as ev
 from evidence import moves
 from evidence.drivers.chains import Chains
 from evidence.statistics.adaptation import DualAveraging
-from evidence.verbs.sample import _doubts
+from evidence.statistics.diagnostics import unmixed
+from evidence.verbs.sample import _judged
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 #: in the fast suite; the others are known to be exact by tests/moves
@@ -242,11 +243,11 @@ def test_the_worst_of_many_coordinates_is_found():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((4, 1000, 40))
     run = Chains(x, x[:, :, 0], np.ones(4), 1.0, 1.0, 1.0, 0, 0, False)
-    assert not list(_doubts(run))
+    assert not list(unmixed(_judged(run)))
     x[0, :, 23] += 0.5
-    assert "chains-disagree" in {warning.code for warning in _doubts(run)}
+    assert "chains-disagree" in {warning.code for warning in unmixed(_judged(run))}
     x[:, :, 23] = np.cumsum(x[:, :, 23], axis=1)
-    assert "low-ess" in {warning.code for warning in _doubts(run)}
+    assert "low-ess" in {warning.code for warning in unmixed(_judged(run))}
 
 
 @pytest.mark.slow
