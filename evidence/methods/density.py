@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from ..approximations.density.blend import Blended, placed
-from ..approximations.density.fitted import Found, drawn_from, look
-from ..approximations.density.modes import costly, laplace_of
+from ..approximations.density.cloud import resolution
+from ..approximations.density.fitted import drawn_from, look
+from ..approximations.density.modes import costly, fit_density_laplace
 from ..approximations.density.policy import FRUGAL, NORMAL, Policy, policy_of
-from ..approximations.density.reference import Scouted
 from ..approximations.density.search import Search
 from ..approximations.density.staged import Staged
+from ..approximations.density.verdict import Rough
 from ..approximations.mixture import Mixture
 from ..execution.clock import Stopped, also
 from ..execution.meter import Allowance, Meter
@@ -58,7 +59,7 @@ class DensityReferee(Referee):
     @property
     def resolution(self) -> float:  # type: ignore[override]
         """By the draws of the prior that were judged."""
-        return 1.0 if self.searched is None else self.searched.cloud.resolution
+        return 1.0 if self.searched is None else resolution(self.searched.cloud.screened)
 
     @property
     def left(self) -> bool:
@@ -66,7 +67,7 @@ class DensityReferee(Referee):
         return self.automatic and self.problem.free
 
     @property
-    def seen(self) -> Scouted | None:
+    def seen(self) -> Rough | None:
         """What a search from the prior saw, where there was one."""
         parts = getattr(self.reference, "components", (self.reference,))
         return getattr(parts[0], "scouted", None)
@@ -95,9 +96,8 @@ class DensityReferee(Referee):
         policy, sought = policy_of(self.effort), problem.model.n <= NORMAL.scouted
         if left and (allowed.left < LONGER or self.effort == "frugal") and sought:
             found = self._look(None, FRUGAL, allowed)
-            its = found.search
-            if its is not None and (its.confirmed or self._over(its)):
-                self.fits = {"laplace": laplace_of(problem.model, its.modes or ())}
+            if found.confirmed or self._over(found):
+                self.fits = {"laplace": fit_density_laplace(problem.model, found.modes or ())}
                 return drawn_from(found)
             policy = policy_of("normal") if self.effort == "frugal" else policy
         if self.wanted not in _SEARCHED:
@@ -111,9 +111,8 @@ class DensityReferee(Referee):
         known = self.fits.get("laplace")
         found = self._look(None if known is None else known.modes, policy, allowed)
         if known is None:
-            self.fits = {"laplace": laplace_of(problem.model, found.modes)}
-        its = found.search
-        if left and its is not None and (its.confirmed or (its.blend and self._over(its))):
+            self.fits = {"laplace": fit_density_laplace(problem.model, found.modes or ())}
+        if left and (found.confirmed or self._over(found)):
             return drawn_from(found)
         seed = search_seed(problem.seed)
         return fit_reference(
@@ -126,11 +125,11 @@ class DensityReferee(Referee):
         over = search.cut or self.problem.clock.stop() or self.allowed.left < LONGER
         return over and math.isfinite(search.sight.se)
 
-    def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Found:
+    def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Search:
         problem, seed = self.problem, search_seed(self.problem.seed) + self.repeated
         found = look(problem.model, modes, seed, policy, allowed, problem.clock, self._reached)
-        if self.searched is None or found.search is None or found.search.cloud.kept.size:
-            self.searched = found.search  # else it had no time, and the one before knows more
+        if self.searched is None or found.cloud.kept.size:
+            self.searched = found  # else it had no time, and the one before knows more
         return found
 
     def _reached(self, search: Search) -> bool:
@@ -238,7 +237,7 @@ def seconds_each(model: DensityModel, rows: int = 64, soon: float = 0.03) -> flo
     return float(min(times) if model.vectorized else np.median(times[1:] or times))
 
 
-def compare(seen: Scouted, outcome: Outcome, telling: float = 0.3) -> None:
+def compare(seen: Rough, outcome: Outcome, telling: float = 0.3) -> None:
     """A warning, and an error bar as wide as the gap, where a look from the prior saw clearly
     more, or came to its end before it could say that there is not more. One that came to its end
     with an error so ``telling`` vouches for the log Z that it saw: it shares nothing with

@@ -1,7 +1,7 @@
 """What every threshold of a search of densities is worth: each moved by 0.7 and 1.4, alone.
 
     python -m scripts.benchmarks.policy_fields --jobs 2
-    python -m scripts.benchmarks.policy_fields --fields screened_in_batches least --seeds 3
+    python -m scripts.benchmarks.policy_fields --fields screened least --seeds 3
     python -m scripts.benchmarks.policy_fields --fields fruitless last --cases 96 508 539
 
 A row is a field and a factor: of twenty random densities (scripts/catalogue) how many are right

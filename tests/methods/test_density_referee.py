@@ -10,10 +10,11 @@ import pytest
 from scipy.special import logsumexp
 
 import evidence as ev
-from evidence.approximations.density.fitted import Found, fit_density, mixture_of
+from evidence.approximations.density.fitted import fit_density, mixture_of
 from evidence.approximations.density.policy import FRUGAL, NORMAL
-from evidence.approximations.density.reference import Scouted, density_prior_reference
+from evidence.approximations.density.reference import density_prior_reference
 from evidence.approximations.density.search import Search
+from evidence.approximations.density.verdict import Rough
 from evidence.execution.clock import Clock, Stopped, check_interrupt
 from evidence.methods.base import Outcome
 from evidence.methods.density import DensityReferee, compare, hide, seconds_each
@@ -25,10 +26,10 @@ from scripts.catalogue.hard import PROBLEMS
 @pytest.mark.parametrize(
     ("seen", "agree"),
     [
-        (Scouted(-1.2, 0.1), True),
-        (Scouted(-2.0, 0.1), False),  # apart
-        (Scouted(-1.0, 0.5), False),  # says nothing
-        (Scouted(-1.0, math.inf, -3.0), False),  # never came to its end
+        (Rough(-1.2, 0.1), True),
+        (Rough(-2.0, 0.1), False),  # apart
+        (Rough(-1.0, 0.5), False),  # says nothing
+        (Rough(-1.0, math.inf, -3.0), False),  # never came to its end
     ],
 )
 def test_a_look_vouches_for_the_log_z_that_it_saw(seen, agree):
@@ -124,12 +125,12 @@ def test_what_a_mixture_leaves_out_is_lost():
         return logsumexp(-0.5 * ((x - means.T) / 0.01) ** 2, axis=1)
 
     model = ev.DensityModel(log_likelihood, dim=1, prior=[(-4.0, 4.0)], vectorized=True)
-    few = replace(NORMAL, screened_in_batches=2**14, halved_in_batches=2**14)
+    few = replace(NORMAL, screened=(2**14, 2**14), halved=(2**14, 2**14))
     search = Search(model, np.random.default_rng(0), few).run()
     assert search.blend.size >= 20
     assert search.lost < 0.05
     assert mixture_of(search.blend, search).lost[0] > 0.2
-    assert fit_density(model, found=Found(search, search.modes, ())).name == "prior"
+    assert fit_density(model, found=search).name == "prior"
 
 
 @pytest.mark.parametrize(("level", "codes"), [(-1.0, []), (0.5, ["search-unfinished"])])
@@ -145,7 +146,7 @@ def test_annealing_that_went_further_than_a_look_answers_it(level, codes, prior)
     referee = DensityReferee(problem, None, "normal")
     referee.searched = Search(model, np.random.default_rng(0))
     referee.searched.cloud.level = level
-    seen = Scouted(-1.0, math.inf, 3.0)
+    seen = Rough(-1.0, math.inf, 3.0)
     referee.problem.reference = replace(density_prior_reference(model), scouted=seen)
     outcome = Outcome("smc", -math.log(2.0), 0.01, samples=np.full((8, 2), 0.5))
     referee.settle(outcome)
@@ -375,7 +376,7 @@ def test_a_look_without_time_leaves_what_one_before_saw(monkeypatch):
     model = ev.DensityModel(lambda x: -0.5 * x @ x, dim=2, prior=ev.GaussianPrior(np.zeros(2)))
     first, second = (Search(model, np.random.default_rng(0)) for _ in range(2))
     first.cloud.screen(first.rng, 8)
-    looks = iter(Found(search, (), ()) for search in (first, second))
+    looks = iter((first, second))
     monkeypatch.setattr("evidence.methods.density.look", lambda *_: next(looks))
     referee = object.__new__(DensityReferee)
     referee.problem = SimpleNamespace(model=model, clock=Clock(), seed=np.random.SeedSequence(0))

@@ -18,7 +18,7 @@ Reference: O. Cappé et al., Statistics and Computing 18 (2008) 447.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -33,9 +33,9 @@ from ...numerics.arrays import Array
 from ...numerics.mixtures import log_sums, squares
 from ...numerics.special import LOG_SQRT_2PI
 from ...statistics.resampling import systematic
-from .policy import NORMAL, Policy
-from .reference import Mode, Scouted
-from .verdict import Verdict, all_usable, moments, usable
+from .policy import NORMAL, Copies, Policy
+from .reference import Mode
+from .verdict import Rough, Verdict, all_usable, moments, usable
 
 _SHAPED = 2.0  # effective draws that tell a place, and per dimension a covariance
 
@@ -95,14 +95,30 @@ class Blend:
         """log πₖ N(z; mₖ, Σₖ) in the chart, without copies; (M, K)."""
         return self._at_means - 0.5 * self.squares(z)
 
-    def log_own(self, z: Array, copies: tuple[tuple[float, float], ...] = ((1.0, 1.0),)) -> Array:
-        """log of the Gaussians' sum, with no copies but those given, without the prior; (M,)."""
-        log_q = self._folded(lambda y: self._log_sum(y, copies) + half_square(y), z)
-        return log_q - half_square(z)
+    def log_parts(self, z: Array) -> Array:
+        """log of what is every Gaussian's at rows of the chart; (M, K)."""
+        log_shares = self.log_shares(z)
+        return log_shares - log_sum(log_shares)[:, None]
 
-    def _log_sum(
-        self, z: Array, copies: tuple[tuple[float, float], ...], together: int = 2**16
-    ) -> Array:  # fmt: skip
+    def log_own(self, z: Array, copies: Copies = ((1.0, 1.0),)) -> Array:
+        """log of the Gaussians' sum, with no copies but those given, without the prior; (M,)."""
+        return self._relative(z, copies) + log_normal(z)
+
+    def log_ratio(self, z: Array) -> Array:
+        """log q(z)/N(z; 0, I), (M,)."""
+        rest = self.policy.defence
+        log_q = self._relative(z, self.policy.copies)
+        return np.logaddexp(np.log(rest), np.log1p(-rest) + log_q)
+
+    def _relative(self, z: Array, copies: Copies) -> Array:
+        """log of the Gaussians' sum over the prior, whose images are alike: a mean over all of a
+        row's."""
+        parts = [self._log_sum(y, copies) - log_normal(y) for y in self.chart.images(z)]
+        if len(parts) == 1:
+            return parts[0]
+        return np.asarray(logsumexp(parts, axis=0) - np.log(len(parts)), dtype=float)
+
+    def _log_sum(self, z: Array, copies: Copies, together: int = 2**16) -> Array:
         """log of the sum of so many copies of every Gaussian, in the chart; ^C is looked for
         between so many rows."""
         variances, shares = np.array(copies).T
@@ -113,23 +129,6 @@ class Blend:
             some = slice(first, first + together)
             log_sums(z[some], at, self._inverse_roots, heights, 1.0 / variances, out[some])
         return out
-
-    def _folded(self, log_f: Callable[[Array], Array], z: Array) -> Array:
-        """The mean of what is a function of the chart, over all images of every row."""
-        parts = [log_f(y) for y in self.chart.images(z)]
-        if len(parts) == 1:
-            return parts[0]
-        return np.asarray(logsumexp(parts, axis=0) - np.log(len(parts)), dtype=float)
-
-    def log_ratio(self, z: Array) -> Array:
-        """log q(z)/N(z; 0, I), (M,)."""
-        return self._folded(self._log_ratio, z)
-
-    def _log_ratio(self, z: Array) -> Array:
-        log_q = self._log_sum(z, self.policy.copies)
-        log_q += half_square(z) + z.shape[1] * LOG_SQRT_2PI
-        rest = self.policy.defence
-        return np.logaddexp(np.log(rest), np.log1p(-rest) + log_q)
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
         """Rows z, of which every part has its share on average, however few they are."""
@@ -176,7 +175,7 @@ class Blended:
     lost: float = 0.0
     """The part of the posterior that may be out of reach."""
     warnings: tuple[Message, ...] = ()
-    scouted: Scouted | None = None
+    scouted: Rough | None = None
     """What a search saw that ended before it had reached the top."""
     modes: Array = field(default_factory=lambda: np.zeros((0, 0)))
     """Those that count, in coordinates in which the prior is N(0, I)."""
@@ -193,9 +192,8 @@ class Blended:
 
 
 def placed(model: DensityModel, z: Array) -> Array:
-    """Whitened rows in the model's coordinates."""
-    assert model.prior is not None
-    return model.prior.mean + z @ model.prior.chol.T
+    """Whitened rows in the model's coordinates: these are the same without a prior."""
+    return z if model.prior is None else model.prior.mean + z @ model.prior.chol.T
 
 
 def whitened(model: DensityModel, x: Array) -> Array:
@@ -213,15 +211,19 @@ def at_modes(
     inverse, chart = np.linalg.inv(model.prior.chol), chart or model.chart
     covs = inverse @ np.array([mode.cov for mode in modes]) @ inverse.T
     z = whitened(model, np.array([mode.x for mode in modes]))
-    if chart.labels.size or chart.periodic.size:
-        placed = [chart.placed(*one) for one in zip(z, covs, strict=True)]
-        z, covs = (np.array(part) for part in zip(*placed, strict=True))
+    inner = [chart.placed(*one) for one in zip(z, covs, strict=True)]
+    z, covs = (np.array(part) for part in zip(*inner, strict=True))
     return Blend(model, weights / weights.sum(), z, covs, policy, chart)
 
 
 def half_square(z: Array) -> Array:
     """-log N(z; 0, I), up to a constant."""
     return 0.5 * np.einsum("mi,mi->m", z, z)
+
+
+def log_normal(z: Array) -> Array:
+    """log N(z; 0, I)."""
+    return -half_square(z) - z.shape[1] * LOG_SQRT_2PI
 
 
 def log_sum(parts: Array) -> Array:
@@ -240,15 +242,15 @@ def unexplained(log_q: Array, log_p: Array, logz: float) -> Array:
 
 def learnt(
     blend: Blend | None, model: DensityModel, points: tuple[Array, Array, Array], logz: float,
-    rng: np.random.Generator, policy: Policy, steps: int = 5, between: int = 3,
+    rng: np.random.Generator, policy: Policy, steps: int = 5, between: int = 3, added: int = 4,
 ) -> Blend:  # fmt: skip
     """The blend moved to points z with log p and log weights; of None, one that begins with the
     mean and covariance of them all, or with a ball of volume exp(``logz`` - max log p).
 
-    It grows by a few components until what is unexplained of the points' weight is not worth one.
-    Expectation maximisation takes ``steps`` at last, ``between`` after every new component.
+    It grows by components, ``added`` at most, until what is unexplained of the points' weight is
+    not worth one. Expectation maximisation takes ``steps`` at last, ``between`` after every one.
     """
-    z, log_p, log_w = _thinned(points, rng, policy.learnt)
+    z, log_p, log_w = _thinned(points, rng)
     w = np.exp(log_w - logsumexp(log_w))
     chart = (blend.chart if blend else model.chart).recut(z, w)
     blend = blend if blend and blend.chart is chart else None
@@ -262,7 +264,7 @@ def learnt(
         blend = Blend(model, np.ones(1), mean[None], cov[None], policy, chart)
     else:
         blend = _moved(blend, z, w, between)
-    for _ in range(min(policy.added, policy.components - blend.size)):
+    for _ in range(min(added, policy.components - blend.size)):
         rest = w * unexplained(log_sum(blend.log_shares(z)), log_p, logz)
         if rest.sum() < policy.unexplained:
             break
@@ -276,9 +278,9 @@ def learnt(
 
 
 def _thinned(
-    points: tuple[Array, Array, Array], rng: np.random.Generator, most: int
+    points: tuple[Array, Array, Array], rng: np.random.Generator, most: int = 2**12
 ) -> tuple[Array, Array, Array]:
-    """Points of some weight; fewer of them for the same weights where they are many."""
+    """Points of some weight; for the same weights ``most`` of them where they are more."""
     z, log_p, log_w = points
     some = np.flatnonzero(log_w >= log_w.max() - 25.0)
     if some.size > most:
@@ -295,8 +297,7 @@ def _moved(blend: Blend, z: Array, w: Array, steps: int, nothing: float = 1e-4) 
     rounding = 1e-15  # of a component's points: what has less is nothing to it
     d = z.shape[1]
     for _ in range(steps):
-        log_shares = blend.log_shares(z)
-        shares = np.exp(log_shares - log_sum(log_shares)[:, None]) * w[:, None]
+        shares = np.exp(blend.log_parts(z)) * w[:, None]
         total = shares.sum(axis=0)
         worth = total**2 / np.maximum((shares * shares).sum(axis=0), 1e-300)
         kept = np.flatnonzero(total > nothing)
@@ -354,10 +355,3 @@ def _local(
         if not near.sum() > 1e-6:
             return whole
     return found
-
-
-def shares_of(blend: Blend, z: Array, w: Array) -> Array:
-    """Every component's part of weighted points."""
-    log_shares = blend.log_shares(z)
-    parts = np.exp(log_shares - log_sum(log_shares)[:, None])
-    return np.maximum(w @ parts, 1e-12)

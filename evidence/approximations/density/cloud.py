@@ -29,7 +29,7 @@ from ...messages import InputError
 from ...models.density.model import DensityModel, refuse_infinite
 from ...models.density.priors import GaussianPrior
 from ...numerics.arrays import Array, Indices
-from .blend import Blend, placed
+from .blend import Blend, log_normal, placed
 from .policy import NORMAL
 from .verdict import Rough, rough
 
@@ -100,7 +100,7 @@ class Cloud:
 
     def log_p(self, z: Array) -> Array:
         """log density of rows."""
-        return self._log_l(z) + self.log_prior(z)
+        return self._log_l(z) + log_normal(z)
 
     def add(self, rng: np.random.Generator, blend: Blend, n: int) -> Array:
         """Draws of a proposal, and their own log weights. Every point and every proposal meet."""
@@ -150,21 +150,13 @@ class Cloud:
     def height(self) -> Array:
         """What levels are levels of, at points that count: log L, or log p where p is wider than
         the prior, or than what stands in for one: there p/π may grow without end."""
-        return self.log_l[self.kept] + (self.log_prior(self.z[self.kept]) if self.of_p else 0.0)
+        return self.log_l[self.kept] + (log_normal(self.z[self.kept]) if self.of_p else 0.0)
 
     @property
     def ahead(self) -> float:
         """log of the part of Z above the level, if all of it were as high as the highest draw."""
         above = self.height >= self.level
         return float(logsumexp(self.log_w[above]) + self.log_l[self.kept[above]].max())
-
-    def log_prior(self, z: Array) -> Array:
-        return -0.5 * np.einsum("mi,mi->m", z, z) - 0.5 * self.model.n * np.log(2.0 * np.pi)
-
-    @property
-    def resolution(self) -> float:
-        """The prior mass of a region that the draws would have met with 95 %."""
-        return resolution(self.screened)
 
     def estimate(self) -> Rough:
         """log Z by draws of the prior and of proposals fixed before them; a standard error only of

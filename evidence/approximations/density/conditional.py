@@ -64,18 +64,13 @@ class ConditionalLaplace:
         sd = (C - P @ slope).std(axis=0)
         return cls(model, parents, children, centre, slope, sd, P.std(axis=0))
 
-    def start(self, P: Array) -> Array:
-        """All coordinates where the plane has children, (M, d)."""
-        x = np.empty((len(P), self.model.n))
-        x[:, self.parents] = P
-        away = (P - self.centre[self.parents]) @ self.slope
-        x[:, self.children] = self.centre[self.children] + away
-        return x
-
     def at(self, P: Array, steps: int = 30, resting: float = 1e-4) -> Conditional:
         """At rows of parents (M, parents), by Newton's ``steps``, until one promises no more than
         ``resting`` nats."""
-        c, x = self.children.size, self.start(P)
+        c, x = self.children.size, np.empty((len(P), self.model.n))
+        x[:, self.parents] = P  # children begin on the plane
+        away = (P - self.centre[self.parents]) @ self.slope
+        x[:, self.children] = self.centre[self.children] + away
         sd, rows = np.tile(self.sd, (len(P), 1)), np.arange(len(P))
         root, top = np.tile(np.eye(c), (len(P), 1, 1)), np.full(len(P), -np.inf)
         for _ in range(steps):
@@ -105,11 +100,12 @@ class ConditionalLaplace:
         size = max(1, _MATRICES // self.children.size**2)
         return [slice(i, i + size) for i in range(0, m, size)]
 
-    def standardised(self, x: Array) -> Array:
-        """Children of rows x as their parents' Gaussians have them: N(0, I) if these are right."""
+    def standardised(self, x: Array) -> tuple[Array, Array]:
+        """Children of rows x as their parents' Gaussians have them, N(0, I) if these are right,
+        and the roots of these."""
         given = self.at(x[:, self.parents])
         away = x[:, self.children] - given.x[:, self.children]
-        return np.einsum("mji,mj->mi", given.root, away)
+        return np.einsum("mji,mj->mi", given.root, away), given.root
 
     def _uphill(self, x: Array, value: Array, step: Array, halvings: int = 12) -> Array:
         """After a step, halved as often as it takes to go uphill."""

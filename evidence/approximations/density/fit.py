@@ -24,8 +24,8 @@ from ...models.density.scales import learn
 from ...numerics.arrays import Array
 from .modes import starts
 from .policy import NORMAL, Policy
-from .reference import DensityReference, Mode, usable_modes
-from .verdict import FEWEST, Verdict, judged, moments, pooled, temper, usable
+from .reference import DensityReference, Mode, pooled, usable_modes
+from .verdict import FEWEST, Verdict, judged, moments, temper, usable
 
 TRIAL = 4096  # draws that judge a fit
 ROUNDS = 20  # of adapting
@@ -34,35 +34,36 @@ MISSING = 0.3  # nats that a fit may see less than others
 
 def fit_one(
     model: DensityModel, modes: Sequence[Mode], several: bool, scales: bool,
-    policy: Policy = NORMAL, even: float = 0.5, uneven: float = 1 / 3,
+    policy: Policy = NORMAL, even: float = 0.5, uneven: float = 1 / 3, adapted: int = 128,
 ) -> DensityReference | None:  # fmt: skip
     """The best that was found, or None where the prior is better.
 
     Nothing else is tried where draws of the first are worth the part ``even`` of their number;
-    scales are learnt where those of the best are worth less than the part ``uneven``.
+    scales are learnt where those of the best are worth less than the part ``uneven``. In up to
+    ``adapted`` dimensions draws tell a covariance better than a mode's Hessian does.
     """
     rng = np.random.default_rng(1)
     candidates, others = _candidates(model, modes, rng), []
     if several:
         candidates, others = candidates[:1], candidates[1:]  # the one that covers all of them
-    fits = [_choose_tails(candidates[0], rng, policy)]
+    fits = [_choose_tails(candidates[0], rng)]
     first = fits[0][1]
     if not (model.prior is not None and first.good and first.share > even):
-        fits += [_choose_tails(q, rng, policy) for q in candidates[1:]]
+        fits += [_choose_tails(q, rng) for q in candidates[1:]]
     # among bad ones those that see the most mass
     best, verdict = max(fits, key=lambda fit: fit[1].rank(fit[1].logz))
     seen = [verdict.logz for _, verdict in fits if verdict.share * TRIAL > 2.0 * FEWEST]
-    telling = model.n <= policy.adapted or not modes
+    telling = model.n <= adapted or not modes
     if not verdict.good and not several and telling:  # adapted to weights, it may forget a mode
-        adapted = _choose_tails(_adapt(best, rng), rng, policy)
-        if adapted[1].shape < max(verdict.shape, policy.good[0]) or not np.isfinite(verdict.shape):
-            best, verdict = adapted
+        moved = _choose_tails(_adapt(best, rng), rng)
+        if moved[1].shape < max(verdict.shape, policy.good[0]) or not np.isfinite(verdict.shape):
+            best, verdict = moved
     if scales and verdict.share < uneven:
-        tried = [_choose_tails(q, rng, policy) for q in others] or [(best, verdict)]
+        tried = [_choose_tails(q, rng) for q in others] or [(best, verdict)]
         rescaled = _rescale(max(tried, key=lambda fit: fit[1].rank(fit[1].logz))[0], rng)
         if rescaled is not None:
-            rescaled = _over_all_modes(rescaled, rng) if model.n <= policy.adapted else rescaled
-            other, its = _choose_tails(rescaled, rng, policy)
+            rescaled = _over_all_modes(rescaled, rng) if model.n <= adapted else rescaled
+            other, its = _choose_tails(rescaled, rng)
             if _better(its, verdict, several, policy):
                 best, verdict = other, its
     fresh = [_weights(best, rng, TRIAL) for _ in range(2)]  # chosen for its verdict, it needs one
@@ -151,15 +152,11 @@ def _candidates(
     model: DensityModel, modes: Sequence[Mode], rng: np.random.Generator
 ) -> list[DensityReference]:
     """Where one may begin: all modes, the points to start from, twice as wide."""
-    found = []
-    if modes := usable_modes(modes):
-        means, covs, logz = map(np.array, zip(*modes, strict=True))
-        # a mode's share is known roughly only
-        centre, spread = pooled(np.exp(0.5 * (logz - logz.max())), means, covs)
-        found += [_gaussian(model, centre, spread)] if usable(spread) else []
-    points = starts(model, rng, max(500, 20 * model.n))
+    points, modes = starts(model, rng, max(500, 20 * model.n)), usable_modes(modes)
     centre, spread = points.mean(axis=0), np.cov(points, rowvar=False).reshape(model.n, model.n)
-    return found + [_gaussian(model, centre, s * spread) for s in (1.0, 4.0) if usable(spread)]
+    pairs = [pooled(modes, 0.5)] if modes else []  # a mode's share is known roughly only
+    pairs += [(centre, spread), (centre, 4.0 * spread)]
+    return [_gaussian(model, *pair) for pair in pairs if usable(pair[1])]
 
 
 def _over_all_modes(
@@ -198,11 +195,12 @@ def _over_all_modes(
 
 
 def _choose_tails(
-    q: DensityReference, rng: np.random.Generator, policy: Policy
-) -> tuple[DensityReference, Verdict]:
-    """The tails whose weights have the lightest tail of their own, or are the most even."""
+    q: DensityReference, rng: np.random.Generator,
+    tails: tuple[float, ...] = (0.0, 0.05, 0.15, 0.4),
+) -> tuple[DensityReference, Verdict]:  # fmt: skip
+    """Those ``tails`` whose weights have the lightest tail of their own, or are the most even."""
     tried = []
-    for h in policy.tails:
+    for h in tails:
         candidate = replace(q, tails=h)
         tried.append((candidate, judged(_weights(candidate, rng, TRIAL)[0])))
         if h == 0.0 and tried[0][1].shape < 0.0 and tried[0][1].share > 0.5:
@@ -216,7 +214,6 @@ def _adapt(
     """Move the Gaussian to where its weights are, a little at a time."""
     n = int(min(max(2000, 60 * q.mean.size), 20_000))
     for _ in range(rounds):
-        check_interrupt()
         if (drawn := _draw(q, rng, n)) is None:
             break
         kappa, w, x, enough = drawn
@@ -242,7 +239,6 @@ def _rescale(
     n = int(min(max(4000, 200 * q.mean.size), 20_000))
     pool: list[tuple[Array, Array]] = []
     for k in range(rounds):
-        check_interrupt()
         if k >= ROUNDS and q.scales is None:
             break
         if (drawn := _draw(q, rng, n)) is None:

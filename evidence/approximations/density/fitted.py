@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -21,18 +21,18 @@ from ...models.density.model import DensityModel, refuse_endless
 from ...models.density.priors import GaussianPrior
 from ...numerics.arrays import Array
 from ..mixture import Mixture
-from .blend import Blend, Blended, placed, shares_of, unexplained
+from .blend import Blend, Blended, placed, unexplained
 from .fit import fit_one
 from .modes import find_modes, not_numbers, starts
 from .policy import NORMAL, Policy
-from .reference import DensityReference, Mode, Scouted, density_prior_reference
+from .reference import DensityReference, Mode, density_prior_reference
 from .search import Search, bounded
-from .verdict import usable
+from .verdict import Rough, usable
 
 
 def fit_density(
     model: DensityModel, laplace: DensityReference | None = None, *, scales: bool = True,
-    seed: int = 0, policy: Policy = NORMAL, found: Found | None = None, single: bool = False,
+    seed: int = 0, policy: Policy = NORMAL, found: Search | None = None, single: bool = False,
 ) -> DensityReference | Mixture:  # fmt: skip
     """The reference that a DensityModel starts from unless told otherwise.
 
@@ -47,8 +47,8 @@ def fit_density(
         Of the search that decides whether one Gaussian is enough.
     policy : Policy
         How hard to look.
-    found : Found, optional
-        What a search has found already.
+    found : Search, optional
+        One that was run already.
     single : bool
         Whether there is to be one Gaussian where there is one mode, however little it reaches.
 
@@ -70,12 +70,11 @@ def fit_density(
     if found is None:
         modes = find_modes(model) if laplace is None else laplace.modes
         found = look(model, modes, seed, policy)
-    best = _one(model, found.modes, scales, policy) or density_prior_reference(model)
-    whole: DensityReference | Mixture = best
-    if found.search is not None and found.search.cloud.kept.size:
-        whole = _settled(best, found.search, mixed=not single or len(found.search.counting()) > 1)
-        if isinstance(whole, Mixture):
-            whole.blended = drawn_from(found) if own else found.search.blended()
+    best = _one(model, found.modes or (), scales, policy) or density_prior_reference(model)
+    mixed = not single or len(found.counting()) > 1
+    whole = _settled(best, found, mixed) if found.cloud.kept.size else best
+    if isinstance(whole, Mixture):
+        whole.blended = drawn_from(found) if own else found.blended()
     whole.seconds = time.perf_counter() - started
     whole.warnings = (*whole.warnings, *found.doubts)
     return whole
@@ -85,26 +84,16 @@ fit_gaussian = partial(fit_density, scales=False, single=True)
 """With constant scales, as Riemannian moves need it, of one mode one."""
 
 
-@dataclass
-class Found:
-    """A search, where the dimension allows one, and what was learnt on the way."""
-
-    search: Search | None
-    modes: tuple[Mode, ...]
-    doubts: tuple[Message, ...]
-
-
-def drawn_from(found: Found, wider: float = 1.5) -> Blended | None:
+def drawn_from(search: Search, wider: float = 1.5) -> Blended | None:
     """The search's own proposal, if there is one, and what halving left open.
 
     Thirty nats below its top a Gaussian is known to a few: one ``wider`` in variance explains as
     much as its own. (A normal posterior in 16 dimensions, of which halving had seen the slopes 33
     nats down, was said to ± 3.5 where draws said ± 0.002.)
     """
-    search = found.search
-    if search is None or search.blend is None:
+    if search.blend is None:
         return None
-    its = search.blended(found.doubts)
+    its = search.blended()
     if not search.missing > -np.inf or not search.cloud.kept.size:
         return its
     z, log_p, _ = search.posterior()
@@ -120,20 +109,20 @@ def look(
     allowed: Meter | Allowance | None = None, clock: Clock | None = None,
     elsewhere: Callable[[Search], bool] = lambda search: False, asked: tuple[int, int] = (256, 16),
     used: float = 0.85, hurried: float = 0.4, halved: float = 0.6,
-) -> Found:  # fmt: skip
-    """A search from the modes, or from none (None), for the part ``used`` of the evaluations
-    allowed and of the time that is left, ``hurried`` from a part of that time on. Halving takes
-    the part ``halved`` of it at most (of walks of ten and twelve steps it took all of 40 seconds,
-    and nothing was left to draw). NaN is looked for at so many points as are ``asked``, frugally
-    at fewer."""
+) -> Search:  # fmt: skip
+    """A search, run where the dimension allows it, from the modes, or from none (None), for the
+    part ``used`` of the evaluations allowed and of the time that is left, ``hurried`` from a part
+    of that time on. Halving takes the part ``halved`` of it at most (of walks of ten and twelve
+    steps it took all of 40 seconds, and nothing was left to draw). NaN is looked for at so many
+    points as are ``asked``, frugally at fewer."""
     first, second = (np.random.default_rng([seed, k]) for k in (1, 2))
-    points = starts(model, second, asked[not policy.budget(model)])
+    points = starts(model, second, asked[not policy.halved[model.vectorized]])
     doubts = not_numbers(model, model.calls["logdensity"](model.arguments(points)))
     whole, clock = allowed or Meter(), clock or Clock()
     own = Allowance(whole, used * whole.left)
-    search = Search(model, first, policy, own, modes, elsewhere=elsewhere)
+    search = Search(model, first, policy, own, modes, elsewhere=elsewhere, doubts=doubts)
     if model.n > policy.scouted:
-        return Found(None, modes or (), doubts)
+        return search
     refuse_endless(model, points)
     if model.prior is None and modes is not None and not any(usable(m.cov) for m in modes):
         if (box := bounded(model, ())) is None:
@@ -143,8 +132,7 @@ def look(
     search.hurried = _limit(search, own, clock, hurried)
     search.halved = clock.part(halved * used).expired
     with also(_limit(search, own, clock, used)):
-        search.run()
-    return Found(search, search.modes or (), doubts)
+        return search.run()
 
 
 def _limit(search: Search, allowed: Allowance, clock: Clock, part: float) -> Callable[[], bool]:
@@ -164,11 +152,15 @@ def _one(
 
 
 def _settled(
-    best: DensityReference, search: Search, mixed: bool = True
-) -> DensityReference | Mixture:
-    """The Gaussian where the search finds nothing else, a mixture, or the prior."""
+    best: DensityReference, search: Search, mixed: bool, nothing: float = 0.001,
+    telling: float = 0.005, much: float = 0.2,
+) -> DensityReference | Mixture:  # fmt: skip
+    """The Gaussian where the search finds nothing else, a mixture, or the prior.
+
+    Of the posterior the part ``nothing`` may be out of the Gaussian's reach; where no mixture does
+    better what is ``telling`` is told, and with ``much`` one begins at the prior.
+    """
     policy, (z, log_p, log_w) = search.policy, search.posterior()
-    nothing, telling, much = policy.beyond
     beyond, missed, known = np.ones(len(z)), bool(search.modes), 1.0
     if best.name != "prior":
         assert search.model.prior is not None
@@ -204,7 +196,7 @@ def _settled(
     return best
 
 
-def sighted(search: Search, z: Array, beyond: Array) -> Scouted:
+def sighted(search: Search, z: Array, beyond: Array) -> Rough:
     """What a search saw, given what a fit leaves unexplained at its points.
 
     Of what it had no time for the fit explains as much as the highest points say.
@@ -217,14 +209,14 @@ def sighted(search: Search, z: Array, beyond: Array) -> Scouted:
         if search.cut and not search.shares:  # on the way up: no draw yet says what is to come
             known = max([search.estimate, *(mode.logz for mode in search.counting())])
             missing = max(missing, known + float(np.log(np.expm1(search.policy.rough))))
-        return Scouted(search.estimate, np.inf, missing)
+        return Rough(search.estimate, np.inf, missing)
     if search.confirmed:
-        return Scouted(search.sight.logz, search.sight.se)
-    return Scouted(search.estimate, float(np.hypot(search.policy.rough, search.noise)), -np.inf)
+        return search.sight
+    return Rough(search.estimate, float(np.hypot(search.policy.rough, search.noise)), -np.inf)
 
 
 def mixture_of(
-    blend: Blend, search: Search, scouted: Scouted | None = None, floor: float = 0.05,
+    blend: Blend, search: Search, scouted: Rough | None = None, floor: float = 0.05,
     reserve: float = 0.003,
 ) -> Mixture:  # fmt: skip
     """A reference made of a blend's Gaussians: those that nearly coincide made one, the smallest
@@ -233,7 +225,7 @@ def mixture_of(
     model = search.model.density if hasattr(search.model, "density") else search.model
     policy, (z, log_p, log_w) = search.policy, search.posterior()
     chart = blend.chart
-    shares = shares_of(blend, chart.inward(z), np.exp(log_w))
+    shares = np.maximum(np.exp(log_w) @ np.exp(blend.log_parts(chart.inward(z))), 1e-12)
     first = np.argsort(-shares)[: max(policy.gaussians // chart.folds, 1)]  # every image is one
     own = shares[first] / shares[first].sum()
     prior = search.model.prior
@@ -254,5 +246,6 @@ def mixture_of(
     few = replace(blend, weights=own, means=blend.means[first], covs=blend.covs[first])
     level = max(search.verdict.top, search.verdict.logz)
     beyond = float(np.exp(log_w) @ unexplained(few.log_own(z), log_p, level))
-    mixture.lost = search.lost + beyond, float(np.sqrt(search.lost / policy.walks(model)[0]))
+    walkers = policy.walked[model.vectorized][0]
+    mixture.lost = search.lost + beyond, float(np.sqrt(search.lost / walkers))
     return mixture

@@ -26,18 +26,19 @@ from scipy.special import logsumexp
 
 from ...execution.clock import check_interrupt
 from ...numerics.arrays import Array, Indices
-from .blend import Blend, learnt
+from .blend import Blend, learnt, log_normal
 from .cloud import Cloud
 from .policy import Policy
 
 
 def halve(
     cloud: Cloud, rng: np.random.Generator, policy: Policy, most: float = 0.0,
-    over: Callable[[], bool] = lambda: False,
+    over: Callable[[], bool] = lambda: False, left: float = 1e-3, tolerated: float = 0.05,
 ) -> float:  # fmt: skip
     """Add draws to a cloud, ``most`` or, of 0, as many as the policy says, and until time for it
-    is ``over``, up to where next to nothing of Z is left; the logarithm of the part of Z that may
-    be above where that ended, -inf if it did not end too early.
+    is ``over``, up to where the part ``left`` of Z may be above; the logarithm of the part of Z
+    that may be above where that ended, -inf if it did not end too early. Of a level's mass the
+    part ``tolerated`` need not be explained.
 
     Examples
     --------
@@ -51,27 +52,27 @@ def halve(
     (-inf, True)
     """
     model, n, enough = cloud.model, policy.drawn(cloud.model), policy.alive(cloud.model)
-    most = cloud.log_l.size + (most or policy.budget(model))
+    most = cloud.log_l.size + (most or policy.halved[model.vectorized])
     blend: Blend | None = None
-    coarse = replace(policy, unexplained=policy.tolerated)
+    coarse = replace(policy, unexplained=tolerated)
     while True:
         check_interrupt()
-        flat, above, log_w = _level(cloud, enough, policy.flat)
+        flat, above, log_w = _level(cloud, enough)
         log_z = float(logsumexp(cloud.log_w + cloud.log_l[cloud.kept]))
         ahead = cloud.ahead
-        if ahead < np.log(policy.left) + np.logaddexp(log_z, ahead) or flat:
+        if ahead < np.log(left) + np.logaddexp(log_z, ahead) or flat:
             return -np.inf
         if cloud.log_l.size + n > most or over():
             return ahead
-        points = cloud.z[above], cloud.log_prior(cloud.z[above]), log_w
+        points = cloud.z[above], log_normal(cloud.z[above]), log_w
         blend = learnt(blend, model, points, float(logsumexp(log_w)), rng, coarse)
         cloud.add(rng, blend, n)
         cloud.forget()
 
 
-def _level(cloud: Cloud, enough: float, flat: float) -> tuple[bool, Indices, Array]:
+def _level(cloud: Cloud, enough: float, flat: float = 0.1) -> tuple[bool, Indices, Array]:
     """Set the highest level above which draws are worth enough: whether nothing rises above it
-    any more, these draws and their log W/N."""
+    any more, by so many nats as are ``flat``, these draws and their log W/N."""
     height, log_w = cloud.height, cloud.log_w
     order = np.argsort(-height, kind="stable")
     total = np.logaddexp.accumulate(log_w[order])

@@ -17,6 +17,7 @@ from ...messages import InputError, Message
 from ...models.density.model import DensityModel
 from ...numerics.arrays import Array, Indices
 from ...numerics.special import LOG_SQRT_2PI
+from .blend import placed
 from .policy import NORMAL
 from .reference import DensityReference, Mode
 
@@ -76,7 +77,7 @@ def climb(model: DensityModel, start: Array, known: Sequence[Mode]) -> Mode | No
         if not np.isfinite(x).all() or gaussians.reach(x, -low):
             return None
         x, H = _polish(model, x)
-        if H is None:
+        if not np.isfinite(H).all():
             return None
         value = float(model.log_prob(x[None])[0]) if model.has_gradient else -low
         try:
@@ -133,11 +134,10 @@ def starts(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
         return model.sampled(rng, size)
     z = rng.standard_normal((size, model.n))
     if model.prior is not None:
-        return model.prior.mean + z @ model.prior.chol.T
+        return placed(model, z)
     reach = np.where(np.arange(size) % 2, 3.0, 1.0)[:, None]
-    units = np.where(np.arange(size)[:, None] % 4 < 2, 1.0, model.units)
-    if model.origin.any():  # nothing is where coordinates are about one
-        units = model.units
+    some = not model.origin.any()  # else nothing is where coordinates are about one
+    units = np.where(some & (np.arange(size)[:, None] % 4 < 2), 1.0, model.units)
     return model.origin + z * reach * units
 
 
@@ -196,22 +196,19 @@ class _Gaussians:
 
 
 def _fall(model: DensityModel, x: Array) -> tuple[float, Array]:
-    """-log p and its slope."""
+    """-log p and its slope, by forward differences from one batch where the model has none."""
     check_interrupt()
-    if not model.has_gradient:
-        return _fall_by_differences(model, x)
-    value, slope = model.log_prob_and_gradient(x[None])
-    if not np.isfinite(slope).all():
-        return 1e300, np.zeros_like(x)
-    return -_finite(float(value[0])), -slope[0]
-
-
-def _fall_by_differences(model: DensityModel, x: Array) -> tuple[float, Array]:
-    """The same by forward differences, from one batch."""
-    h = 2.0**-26 * np.where(x < 0.0, -1.0, 1.0) * np.maximum(model.units, np.abs(x))
-    value = model.log_prob(np.concatenate([x[None], x + np.diag(h)]))
-    slope = np.where(np.isfinite(value[1:]), (value[0] - value[1:]) / h, 0.0)
-    return -_finite(float(value[0])), np.where(np.isfinite(slope), slope, 0.0)
+    if model.has_gradient:
+        value, slope = model.log_prob_and_gradient(x[None])
+        if not np.isfinite(slope).all():
+            return 1e300, np.zeros_like(x)
+        fall = -slope[0]
+    else:
+        h = 2.0**-26 * np.where(x < 0.0, -1.0, 1.0) * np.maximum(model.units, np.abs(x))
+        value = model.log_prob(np.concatenate([x[None], x + np.diag(h)]))
+        fall = (value[0] - value[1:]) / h
+        fall[~np.isfinite(fall)] = 0.0
+    return -float(value[0]) if np.isfinite(value[0]) else 1e300, fall
 
 
 def _descend(
@@ -252,11 +249,11 @@ def _descend(
     return start + units * found.x, float(found.fun)
 
 
-def _polish(model: DensityModel, x: Array, steps: int = 20) -> tuple[Array, Array | None]:
+def _polish(model: DensityModel, x: Array, steps: int = 20) -> tuple[Array, Array]:
     """Newton's steps while they go uphill; the point and the negative Hessian there."""
     H = negative_hessian(model, x)
-    if not model.has_gradient or not np.isfinite(H).all():
-        return x, H if np.isfinite(H).all() else None
+    if not (model.has_gradient and np.isfinite(H).all()):
+        return x, H
     value, slope = model.log_prob_and_gradient(x[None])
     for _ in range(steps):
         check_interrupt()
@@ -273,8 +270,6 @@ def _polish(model: DensityModel, x: Array, steps: int = 20) -> tuple[Array, Arra
             break
         x, value, slope = x + step, new_value, new_slope
         H = negative_hessian(model, x)
-        if not np.isfinite(H).all():
-            return x, None
     return x, H
 
 
@@ -320,12 +315,11 @@ def _of_values(model: DensityModel, x: Array, h: Array, together: int = 2**22) -
     return H
 
 
-def _finite(value: float) -> float:
-    return value if np.isfinite(value) else -1e300
-
-
-def fit_density_laplace(model: DensityModel) -> DensityReference:
-    """Laplace's method at the highest peak of mass among the modes found.
+def fit_density_laplace(
+    model: DensityModel, modes: tuple[Mode, ...] | None = None
+) -> DensityReference:
+    """Laplace's method at the highest peak of mass among the modes, which are looked for where
+    they are not given.
 
     Examples
     --------
@@ -334,14 +328,7 @@ def fit_density_laplace(model: DensityModel) -> DensityReference:
     >>> fit.converged, round(fit.logz, 4)  # 1.5 log 2π
     (True, 2.7568)
     """
-    started = time.perf_counter()
-    reference = laplace_of(model, find_modes(model))
-    reference.seconds = time.perf_counter() - started
-    return reference
-
-
-def laplace_of(model: DensityModel, modes: tuple[Mode, ...]) -> DensityReference:
-    """Laplace's method at the first of the modes."""
+    started, modes = time.perf_counter(), find_modes(model) if modes is None else modes
     best = modes[0] if modes else Mode(np.zeros(model.n), np.eye(model.n), np.nan)
     reference = DensityReference("laplace", model, *best, converged=bool(modes))
     others = sum(mode.logz > best.logz - NORMAL.counts for mode in modes[1:])
@@ -355,4 +342,5 @@ def laplace_of(model: DensityModel, modes: tuple[Mode, ...]) -> DensityReference
     reference.n_sweeps, reference.modes = len(modes), modes
     code = "several-modes" if modes else "no-mode"
     reference.warnings = (Message(code, text),) if others or not modes else ()
+    reference.seconds = time.perf_counter() - started
     return reference

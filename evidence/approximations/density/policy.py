@@ -15,40 +15,32 @@ from ...models.density.model import DensityModel
 Walked = tuple[int, tuple[float, float], tuple[tuple[float, int], ...]]
 
 
+#: variances relative to a Gaussian's own, and shares of its draws, of its copies
+Copies = tuple[tuple[float, float], ...]
+
+
 @dataclass(frozen=True)
 class Policy:
     """Thresholds of a search, and of what is made of it. Every count is of evaluations or points,
     every share of Z, every depth in nats."""
 
-    screened: int = 2**12
+    screened: tuple[int, int] = 2**12, 2**19
     """Independent draws of the prior that are judged by what a proposal leaves unexplained at
-    them. With n of them in all a region of prior mass 3/n is met with 95 %."""
-    screened_in_batches: int = 2**19
-    """The same where the density takes batches: a normal of a third of the width in 8 dimensions
-    (2e-5 of the prior) was missed by 2¹⁵ and met by 2¹⁸; a mode uphill of 1e-5 of it by 2¹⁷."""
+    them, one by one or in batches. With n in all a region of prior mass 3/n is met with 95 %: a
+    normal of a third of the width in 8 dimensions (2e-5 of the prior) was missed by 2¹⁵ and met by
+    2¹⁸; a mode uphill of 1e-5 of it by 2¹⁷."""
     screened_in_smooth: int = 2**15
-    """The same where climbs see peaks from afar (over hyperparameters 250 models met all), and of
-    what stands in for a prior: 63 bare densities were right, 37 in .6 of the time (median)."""
+    """Those in batches where climbs see peaks from afar (over hyperparameters 250 models met all),
+    and of what stands in for a prior: 63 bare densities were right, 37 in .6 of the time."""
     level: tuple[int, int, int] = (80, 200, 2000)
     """Draws of every level of halving and of every round: for each dimension, least, most."""
     live: tuple[int, int] = (12, 60)
     """Effective draws above a level, for each dimension; at least."""
     in_batches: int = 2
     """Times as many of both where the density takes batches."""
-    halved: int = 40_000
-    """Evaluations of halving; what is not finished by then forbids certainty. None at all where
-    this is 0."""
-    halved_in_batches: int = 120_000
-    """The same where the density takes batches."""
-    left: float = 1e-3
-    """Part of Z that may be left above the last level."""
-    looked: float = 0.5
-    """Draws of all levels' Gaussians that are evaluated beside those that weigh, for each draw of
-    the prior, in batches: a core within a slab was found by 4 of 8 seeds without, by all with."""
-    flat: float = 0.1
-    """Nats between a level and the highest likelihood, where no peak is left to climb."""
-    tolerated: float = 0.05
-    """Part of a level's mass that need not be explained."""
+    halved: tuple[int, int] = 40_000, 120_000
+    """Evaluations of halving, one by one or in batches; what is not finished by then forbids
+    certainty. None at all where this is 0."""
     part: float = 0.5
     """Of the evaluations still allowed, what halving and a round may take at most."""
     scanned: int = 2**12
@@ -71,8 +63,6 @@ class Policy:
     """Times that such climbs may end out of reach before one gives up."""
     rounds: int = 20
     """Draws of a proposal that move it: two or three mostly, and fifteen for 43 modes."""
-    growth: float = 0.6
-    """Of the first round's draws, by how many every round has more than the one before."""
     late: int = 3
     """Every so many rounds uneven weights are a reason to climb from where they are large."""
     stalled: int = 6
@@ -84,13 +74,15 @@ class Policy:
     have no variance, and 65,536 told log Z to 0.01."""
     sound: float = 0.7
     """Their Pareto shape, with which a mean of so many is known."""
-    walked: Walked = (48, (0.04, 0.04), ((2.0, 40), (10.0, 120), (50.0, 400)))
+    walked: tuple[Walked, Walked] = (
+        (48, (0.04, 0.04), ((2.0, 40), (10.0, 120), (50.0, 400))),
+        (512, (0.015, 0.04), ((2.0, 40), (50.0, 400), (250.0, 1600))),
+    )
     """Walks from weighted draws; the part of them that may end out of reach, and that may if walks
-    before were no worse off; accepted steps, and steps at most: more unless weights are even."""
-    walked_in_batches: Walked = (512, (0.015, 0.04), ((2.0, 40), (50.0, 400), (250.0, 1600)))
-    """The same in batches: the second always, the third where walks ended out of reach. (Of a
-    valley 3 to 9 % were out of reach: 120 steps saw .05 to 1.5 %, and 1,600 see half of it. With
-    .015 log Z is known to .05 there; in twenty dimensions rounds made of .018 more and more.)"""
+    before were no worse off; accepted steps, and steps at most: more unless weights are even, in
+    batches always, and then the third where walks ended out of reach. (Of a valley 3 to 9 % were
+    out of reach: 120 steps saw .05 to 1.5 %, and 1,600 see half of it. With .015 log Z is known to
+    .05 there; in twenty dimensions rounds made of .018 more and more.)"""
     moving: tuple[float, float] = (0.1, 1 / 16)
     """Acceptance below which walks tell nothing. Below twice of it steps become half as long, down
     to this part of those for normal densities, which a thin shell never accepts."""
@@ -102,12 +94,8 @@ class Policy:
     unexplained: float = 0.002
     """Part of the posterior that is not worth a Gaussian."""
     components: int = 60
-    """Gaussians of a proposal at most, and"""
-    added: int = 4
-    """so many of them at a time."""
-    learnt: int = 2**12
-    """Points that it learns from at most."""
-    copies: tuple[tuple[float, float], ...] = ((1.0, 0.7), (2.0, 0.22), (6.0, 0.08))
+    """Gaussians of a proposal at most."""
+    copies: Copies = ((1.0, 0.7), (2.0, 0.22), (6.0, 0.08))
     """Variance relative to a Gaussian's own, and share of its draws, of each of its copies."""
     defence: float = 0.1
     """Share of the draws that come from the prior."""
@@ -125,14 +113,7 @@ class Policy:
     reach: float = 5.0
     """Standard deviations of what stands in for a prior, relative to a fit's."""
     scouted: int = 32
-    """Dimensions in which a search from the prior may help,"""
-    adapted: int = 128
-    """and in which draws tell a covariance better than a mode's Hessian does."""
-    tails: tuple[float, ...] = (0.0, 0.05, 0.15, 0.4)
-    """Of one Gaussian to anneal from: those are taken whose weights are the most even."""
-    beyond: tuple[float, float, float] = (0.001, 0.005, 0.2)
-    """Part of the posterior out of such a Gaussian's reach: that is nothing, is told where nothing
-    does better, and leads back to the prior."""
+    """Dimensions in which a search from the prior may help."""
     gaussians: int = 12
     """Of a mixture to anneal from, beside the prior,"""
     rough: float = 0.1
@@ -148,11 +129,8 @@ class Policy:
         many meet a mode of .85 of the width. (Without a prior, as looks at levels of what stands
         in for one, they found three normals 17 dimensions apart.)"""
         few |= model.smooth or (model.n > dims and not hasattr(model, "density"))
-        many = self.screened_in_smooth if few else self.screened_in_batches
-        return many if model.vectorized else self.screened
-
-    def budget(self, model: DensityModel) -> int:
-        return self.halved_in_batches if model.vectorized else self.halved
+        many = self.screened[model.vectorized]
+        return self.screened_in_smooth if few and model.vectorized else many
 
     def drawn(self, model: DensityModel) -> int:
         """Draws of a level or a round."""
@@ -164,22 +142,16 @@ class Policy:
         each, least = self.live
         return self.scaled(model, max(each * model.n, least))
 
-    def walks(self, model: DensityModel) -> Walked:
-        return self.walked_in_batches if model.vectorized else self.walked
-
 
 NORMAL = Policy()
 THOROUGH = replace(
-    NORMAL, scanned=4 * NORMAL.scanned, screened=10 * NORMAL.screened,
-    screened_in_batches=4 * NORMAL.screened_in_batches,
-    screened_in_smooth=NORMAL.screened_in_batches, level=(320, 800, 8000), live=(48, 240),
-    halved=10 * NORMAL.halved, halved_in_batches=10 * NORMAL.halved_in_batches,
-    climbs=4 * NORMAL.climbs,
+    NORMAL, scanned=4 * NORMAL.scanned, screened=(40_960, 2**21), screened_in_smooth=2**19,
+    level=(320, 800, 8000), live=(48, 240), halved=(400_000, 1_200_000), climbs=4 * NORMAL.climbs,
 )  # fmt: skip
 FRUGAL = replace(
-    NORMAL, scanned=2**8, screened=2**10, screened_in_batches=2**10, screened_in_smooth=2**10,
-    level=(50, 128, 512), in_batches=1, halved=0, halved_in_batches=0, fruitless=(3, 3),
-    tests=0, judged=0, last=0, walked_in_batches=NORMAL.walked,
+    NORMAL, scanned=2**8, screened=(2**10, 2**10), screened_in_smooth=2**10, level=(50, 128, 512),
+    in_batches=1, halved=(0, 0), fruitless=(3, 3), tests=0, judged=0, last=0,
+    walked=(NORMAL.walked[0], NORMAL.walked[0]),
 )  # fmt: skip
 EFFORTS = {"frugal": FRUGAL, "normal": NORMAL, "thorough": THOROUGH}
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...messages import InputError
-from ...models.density.changes import LogSlope, Tails
+from ...models.density.changes import Tails
 from ...models.density.model import DensityModel
 from ...models.density.scales import Rescaled, Scales
 from ...models.identity import rounded
@@ -29,17 +29,7 @@ from ...numerics.arrays import Array
 from ...numerics.special import LOG_SQRT_2PI
 from ..mixture import Share
 from ..reference import positive_eigh
-from .verdict import all_usable
-
-
-class Scouted(NamedTuple):
-    """log Z and its standard error as :mod:`.scout` sees them."""
-
-    logz: float
-    se: float
-    """Infinite where it ended before it had reached the top."""
-    missing: float = np.inf
-    """log of the part of Z that it may have missed in that case."""
+from .verdict import Rough, all_usable
 
 
 class Mode(NamedTuple):
@@ -54,6 +44,16 @@ def usable_modes(modes: Sequence[Mode]) -> list[Mode]:
     """Those whose Gaussians can be drawn from."""
     fine = all_usable(np.array([mode.cov for mode in modes])) if modes else ()
     return [mode for mode, its in zip(modes, fine, strict=True) if its]
+
+
+def pooled(modes: Sequence[Mode], power: float) -> tuple[Array, Array]:
+    """Mean and covariance of the Gaussians at modes, weighted by a power of their parts of Z."""
+    means, covs, logz = map(np.array, zip(*modes, strict=True))
+    weights = np.exp(power * (logz - logz.max()))
+    weights = weights / weights.sum()
+    mean = weights @ means
+    cov = np.einsum("k,kij->ij", weights, covs)
+    return mean, cov + (weights[:, None] * (means - mean)).T @ (means - mean)
 
 
 @dataclass(eq=False)
@@ -79,7 +79,7 @@ class DensityReference:
     """Of the posterior, where this is a component of a :class:`.Mixture`."""
     top: float = np.inf
     """The largest log p/q that draws have shown: what exceeds it by far is out of their reach."""
-    scouted: Scouted | None = None
+    scouted: Rough | None = None
     """What a look from the prior saw, where there was one."""
     lost: float = 0.0
     """The part of the posterior that it saw out of this one's reach."""
@@ -97,12 +97,8 @@ class DensityReference:
         target = self.model if self.share is None else Shared(self.model, self.share)
         return target if self.scales is None else Rescaled(target, self.scales)
 
-    @cached_property
-    def log_density(self) -> LogWarped:
-        """log q in the model's coordinates."""
-        return LogWarped(self.mean, self.inverse_root, self._at_mean, self.change, self.scales)
-
-    claim = property(lambda self: self.log_density)  #: what decides about shares
+    log_density = property(lambda self: self)
+    claim = property(lambda self: self)  #: what decides about shares
     var = property(lambda self: np.diag(self.cov))
 
     @cached_property
@@ -180,58 +176,36 @@ class DensityReference:
     def from_model(self, x: Array) -> Array:
         """y from the model's coordinates."""
         u = x if self.scales is None else self.scales.inverse(x)
-        if self.change is None:
-            return u
-        return self.mean + self.change.inverse(self.standardise(u)) @ self.root.T
+        return u if self.change is None else self.mean + self._latent(u) @ self.root.T
+
+    def log(self, x: Array) -> Array:
+        """log q of every row in the model's coordinates, NaN where it is too far out for it."""
+        with np.errstate(all="ignore"):
+            u = x if self.scales is None else self.scales.inverse(x)
+            z = self._latent(u)
+            value = self.log_base(z)
+            if self.change is not None:
+                value -= self.change.log_slope(z).total
+            return value if self.scales is None else value - self.scales.log_slope(u)
+
+    def log_and_gradient(self, x: Array) -> tuple[Array, Array]:
+        """Shapes (M,) and (M, d); constant scales only."""
+        z = self._latent(x)
+        slope = -z
+        if self.change is not None:
+            slope = (slope - self.change.log_slope(z).first) / self.change.derivatives(z).g1
+        return self.log(x), slope @ self.inverse_root
+
+    def _latent(self, u: Array) -> Array:
+        """z, from where the tails are put on."""
+        z = self.standardise(u)
+        return z if self.change is None else self.change.inverse(z)
 
     def curvature(self, x: Any) -> Any:
         raise InputError(
             "coordinates 'prior' and 'expected' need a Gaussian prior with a likelihood; use "
             "'base', 'identity' or 'diagonal'"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class LogWarped:
-    """log q(x): Gaussian in z, with tails and scales put on."""
-
-    mean: Array
-    inverse_root: Array
-    at_mean: float
-    change: Tails | None
-    scales: Scales | None
-
-    def log(self, x: Array) -> Array:
-        """Of every row, shape (M,); NaN where it is too far out for numbers."""
-        with np.errstate(all="ignore"):
-            u = x if self.scales is None else self.scales.inverse(x)
-            z, log_slope = self._latent(u)
-            value = self.at_mean - 0.5 * np.einsum("mi,mi->m", z, z)
-            if log_slope is not None:
-                value -= log_slope.total
-            return value if self.scales is None else value - self.scales.log_slope(u)
-
-    def log_and_gradient(self, x: Array) -> tuple[Array, Array]:
-        """Shapes (M,) and (M, d); constant scales only."""
-        z, log_slope = self._latent(x)
-        slope = -z
-        if log_slope is not None and self.change is not None:
-            slope = (slope - log_slope.first) / self.change.derivatives(z).g1
-        return self.log(x), slope @ self.inverse_root
-
-    def identity(self) -> tuple[Array, ...]:
-        """Arrays that tell this density from others."""
-        h = 0.0 if self.change is None else self.change.h
-        scales = () if self.scales is None else self.scales.identity()
-        return tuple(rounded(part) for part in (self.mean, self.inverse_root, h, *scales))
-
-    def _latent(self, u: Array) -> tuple[Array, LogSlope | None]:
-        """z, and the log slope of the tails there."""
-        z = (u - self.mean) @ self.inverse_root.T
-        if self.change is None:
-            return z, None
-        z = self.change.inverse(z)
-        return z, self.change.log_slope(z)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,14 +30,14 @@ from ...models.density.priors import GaussianPrior
 from ...models.density.symmetry import Chart
 from ...numerics.arrays import Array, Flags, Indices
 from ...statistics.resampling import systematic
-from .blend import Blend, Blended, at_modes, learnt, placed, unexplained, whitened
-from .cloud import Cloud, Rebased
+from .blend import Blend, Blended, at_modes, learnt, log_normal, placed, unexplained, whitened
+from .cloud import Cloud, Rebased, resolution
 from .halving import halve
 from .modes import climb, costly, further_modes, peaks, starts, wide, with_likeliest
 from .policy import NORMAL, Policy
-from .reference import Mode, usable_modes
+from .reference import Mode, pooled, usable_modes
 from .scan import scan
-from .verdict import Rough, Verdict, judged, pooled, rough, temper, usable
+from .verdict import Rough, Verdict, judged, rough, temper, usable
 from .walks import walk
 
 _BETWEEN = np.array([0.15, 0.4, 0.7])  # of the way to one of them
@@ -64,9 +64,11 @@ class Search:
     allowed: Meter | Allowance = field(default_factory=Meter)
     modes: tuple[Mode, ...] | None = None
     """The best first; climbed to where they are not given."""
+    doubts: tuple[Message, ...] = ()
+    """What is wrong with the density's values."""
     cloud: Cloud = field(init=False)
     blend: Blend | None = None
-    verdict: Verdict = field(default_factory=lambda: Verdict(np.inf, 0.0, -np.inf))
+    verdict: Verdict = field(default_factory=Verdict)
     """Of the last round's own draws."""
     missing: float = np.inf
     """log of the part of Z that may lie above where halving ended; -inf where it did not."""
@@ -146,18 +148,21 @@ class Search:
         log_w = self.posterior(self.policy.alive(self.model))[2]
         with phase("scout"):
             points = scan(self.cloud, at, log_w, self.rng, values, self.policy.climbs)
-        self.modes = further_modes(self.model, self.modes or (), self._placed(points))
+        self.modes = further_modes(self.model, self.modes or (), placed(self.model, points))
 
-    def _rebase(self, tries: int = 20, smaller: float = 0.25) -> bool:
-        """Put a Gaussian in the place of a prior, much wider than all modes together; made anew
-        where climbs from far outside it find more of them. False where there is no mode. Where
-        edges are modes these tell no widths, and no draw may have a likelihood: so many ``tries``
-        have variances ``smaller`` each time (of a box in five dimensions one or two were)."""
+    def _rebase(self, tries: int = 20, smaller: float = 0.25, rounding: float = 1e-9) -> bool:
+        """Put a Gaussian in the place of a prior, much wider than all modes together, definite by
+        a part of its variances beyond ``rounding``; made anew where climbs from far outside it
+        find more modes. False where there is none. Where edges are modes these tell no widths, and
+        no draw may have a likelihood: so many ``tries`` have variances ``smaller`` each time (of a
+        box in five dimensions one or two were)."""
         for _ in range(self.policy.surprises):
             if not (own := self.counting()):
                 return False
+            mean, cov = pooled(own, 1.0)
+            cov = 0.5 * (cov + cov.T) + rounding * np.diag(np.diag(cov))
             box = bounded(self.model, own)
-            self.stand_in(prior := box or self._widened(own))
+            self.stand_in(prior := box or GaussianPrior(mean, self.policy.reach**2 * cov))
             self._climb_from_afar()
             if box or len(self.counting()) <= len(own):
                 break
@@ -168,13 +173,6 @@ class Search:
             self.stand_in(GaussianPrior(prior.mean, smaller**k * prior.cov))
         self._screen()
         return True
-
-    def _widened(self, own: list[Mode], rounding: float = 1e-9) -> GaussianPrior:
-        """Over all modes together; definite by a part of its variances beyond ``rounding``."""
-        means, covs, logz = map(np.array, zip(*own, strict=True))
-        mean, cov = pooled(np.exp(logz - logz.max()), means, covs)
-        cov = 0.5 * (cov + cov.T) + rounding * np.diag(np.diag(cov))
-        return GaussianPrior(mean, self.policy.reach**2 * cov)
 
     def stand_in(self, prior: GaussianPrior) -> None:
         """See the density as a likelihood under a prior."""
@@ -194,9 +192,13 @@ class Search:
         covs = at_modes(self.model, np.ones(len(own)), own, self.policy).covs if own else np.eye(1)
         return bool(np.linalg.eigvalsh(covs).max() > wider)
 
-    def _halve(self, sought: int = 2**14) -> None:
-        """``sought``: evaluations where nobody asked for any, and no climb found a mode."""
-        policy, most = self.policy, float(self.policy.budget(self.model))
+    def _halve(self, sought: int = 2**14, looked: float = 0.5) -> None:
+        """Halve, by ``sought`` evaluations where nobody asked for any, and no climb found a mode.
+
+        In batches so many draws of all levels' Gaussians for each of the prior are ``looked`` at
+        beside those that weigh: a core within a slab was found by 4 of 8 seeds without, by all
+        with."""
+        policy, most = self.policy, float(self.policy.halved[self.model.vectorized])
         if not most and self.counting():
             self.missing = -np.inf  # nobody looked, nor said so
             return
@@ -205,7 +207,7 @@ class Search:
         with phase("scout"):
             self.missing = halve(self.cloud, self.rng, policy, max(most, 1.0), self.halved)
             if self._parting:
-                most = min(policy.looked * policy.screen(self.model), self.allowed.left / 8)
+                most = min(looked * policy.screen(self.model), self.allowed.left / 8)
                 self.cloud.look(self.rng, int(most))
 
     def _begin(self) -> bool:
@@ -219,15 +221,15 @@ class Search:
             self.blend = known.with_more(0.5 * new.weights, new.means, new.covs) if known else new
         return self.blend is not None
 
-    def _rounds(self) -> None:
-        """Rounds until nothing speaks against the last one."""
+    def _rounds(self, growth: float = 0.6) -> None:
+        """Rounds until nothing speaks against the last one; every one has the part ``growth`` of
+        the first one's draws more than that before."""
         policy, n = self.policy, self.policy.drawn(self.model)
         enough = self.allowed.left * policy.part
         for k in range(policy.rounds):
-            check_interrupt()
             if k and self.allowed.left < n + enough:
                 return
-            more = int(n * (1.0 + policy.growth * k))
+            more = int(n * (1.0 + growth * k))
             self._round(int(min(more, max(self.allowed.left * policy.part, 16))))
             if self._hopeless:
                 return
@@ -312,12 +314,12 @@ class Search:
     @property
     def unlooked(self) -> bool:
         """Whether nothing but a few draws of the prior and climbs says where mass is."""
-        return not self.policy.budget(self.model)
+        return not self.policy.halved[self.model.vectorized]
 
     @property
     def sight(self) -> Rough:
         """log Z by the last round's draws."""
-        return rough(self.cloud.own[-1]) if self.cloud.own else Rough(0, -np.inf, np.inf)
+        return rough(self.cloud.own[-1]) if self.cloud.own else Rough(-np.inf, np.inf)
 
     @property
     def estimate(self) -> float:
@@ -340,7 +342,8 @@ class Search:
         if own.se < np.inf or len(self.shares) < self.policy.late:
             return own
         above = np.logaddexp(0.0, self.missing - self.estimate)
-        return Rough(self.cloud.kept.size, self.estimate, float(np.hypot(self.noise, above)))
+        se = float(np.hypot(self.noise, above))
+        return Rough(self.estimate, se, n=self.cloud.kept.size)
 
     def posterior(self, enough: float = 0.0) -> tuple[Array, Array, Array]:
         """Points that stand for the posterior, or what leads there where fewer than ``enough``
@@ -348,7 +351,7 @@ class Search:
         cloud = self.cloud
         z, log_l = cloud.z[cloud.kept], cloud.log_l[cloud.kept]
         _, log_w = temper(log_l, enough, cloud.log_w)
-        return z, log_l + cloud.log_prior(z), log_w - logsumexp(log_w)
+        return z, log_l + log_normal(z), log_w - logsumexp(log_w)
 
     def _move(self) -> None:
         """The Gaussians to where the posterior is, or what leads there if few draws show it."""
@@ -357,7 +360,7 @@ class Search:
         if log_w.size < enough:
             return
         beta, tilted = temper(log_l, enough, log_w)
-        points, log_z = (z, cloud.log_prior(z) + beta * log_l, tilted), float(logsumexp(tilted))
+        points, log_z = (z, log_normal(z) + beta * log_l, tilted), float(logsumexp(tilted))
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         if beta < 1.0 and self.blend is not None and cloud.own:
             # too few draws to say that a mode is none
@@ -412,7 +415,7 @@ class Search:
                 break
             if not beyond[k]:
                 continue
-            found = climb(self.model, self._placed(z[one]), self.modes or ())
+            found = climb(self.model, placed(self.model, z[one]), self.modes or ())
             self._open = self._open[self._open != which[one]]
             climbed += 1
             self._fruitless += 1
@@ -450,7 +453,7 @@ class Search:
         n = max(n, self.policy.scaled(self.model, len(self.counting()))) if n else 0
         least = self.verdict.logz - self.policy.counts
         for z in self._afar(n):
-            found = climb(self.model, self._placed(z), (*(self.modes or ()), *new))
+            found = climb(self.model, placed(self.model, z), (*(self.modes or ()), *new))
             if found and found.logz > least and usable(found.cov) and self._out_of_reach(found):
                 new.append(found)
         if new:
@@ -480,7 +483,7 @@ class Search:
         some = np.append(self._open, np.arange(self._known, cloud.log_l.size))
         z, log_p = cloud.z[some], cloud.log_l[some]
         if self.model.prior is not None:
-            log_p = log_p + cloud.log_prior(z)
+            log_p = log_p + log_normal(z)
         excess = self._beyond(z, log_p)
         clear = np.flatnonzero(excess > -np.inf)
         high = clear[np.argsort(-log_p[clear], kind="stable")][:compared]
@@ -488,9 +491,6 @@ class Search:
         clear = np.unique(np.append(high, far))
         self._open, self._known = some[clear], cloud.log_l.size
         return self._open, z[clear], log_p[clear], excess[clear]
-
-    def _placed(self, z: Array) -> Array:
-        return z if self.model.prior is None else placed(self.model, z)
 
     def _valleys(
         self, which: Indices, z: Array, log_p: Array, far: Indices, high: Indices
@@ -512,7 +512,7 @@ class Search:
         if not self.modes or not len(z):
             return np.ones(len(z), bool)
         check_interrupt()
-        x, ends = self._placed(z), np.array([mode.x for mode in self.modes])
+        x, ends = placed(self.model, z), np.array([mode.x for mode in self.modes])
         near = np.argsort(cdist(x, ends), axis=1)[:, :4]
         between = x[:, None] + _BETWEEN[:, None, None, None] * (ends[near] - x[:, None])
         rows = np.concatenate([x, between.reshape(-1, self.model.n)])
@@ -530,7 +530,7 @@ class Search:
 
     def _log_q(self, z: Array) -> Array:
         assert self.blend is not None
-        return self.blend.log_ratio(z) + self.cloud.log_prior(z)
+        return self.blend.log_ratio(z) + log_normal(z)
 
     def _starts(self, n: int, reach: float, among: int = 8) -> tuple[Indices, Array]:
         """Points to walk from, and what each counts: half of them as their weights say, half where
@@ -548,7 +548,8 @@ class Search:
         follows (``last``), and in a hurry. Differences of points ``kept`` are steps of walks."""
         assert self.blend is not None
         policy, log_z, log_f = self.policy, self.verdict.logz, self.cloud.log_p
-        (walkers, outside, stages), (slow, shortest) = policy.walks(self.model), policy.moving
+        walkers, outside, stages = policy.walked[self.model.vectorized]
+        slow, shortest = policy.moving
         before, last = better * (self.lost or np.inf), last or self.hurried()
         reach = min(max(self.verdict.top, log_z), log_z + np.log(policy.heavy[0]))
         times = max(policy.heavy[1] * self.cloud.own[-1].size, 1.0)
@@ -578,7 +579,7 @@ class Search:
         else:
             return True
         some = systematic(own * beyond + 1e-300, self.rng, policy.climbs)
-        self.ended = self._placed(at[0][some])
+        self.ended = placed(self.model, at[0][some])
         z, log_p = np.concatenate([z, *seen]), np.concatenate([log_p, *values])
         points = z, log_p, np.append(log_w, np.tile(np.log(own / steps), steps))
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
@@ -594,10 +595,11 @@ class Search:
         small = cost < worth * sum(self.allowed.counts.values())
         return self.lost > self.policy.unexplained if self.model.vectorized else small
 
-    def blended(self, warnings: tuple[Message, ...] = (), caution: float = 2.5) -> Blended:
+    def blended(self, caution: float = 2.5) -> Blended:
         """What draws come from, as a reference; what is out of its reach counts ``caution`` times,
         as walks do not see all of it either."""
         assert self.blend is not None
+        warnings = self.doubts
         if not self.confirmed:
             text = (
                 f"draws of the mixture are worth {100 * self.verdict.share:.2g} % of their number "
@@ -607,7 +609,9 @@ class Search:
             warnings = (*warnings, Message("poor-reference", text))
         alive = np.isfinite(self.cloud.log_l[: self.cloud.screened])
         blind = self.model.n > self.policy.low_dimension and self.unlooked
-        blind |= bool(alive.sum() < self.cloud.resolution * alive.size)  # as large ones are unseen
+        blind |= bool(
+            alive.sum() < resolution(alive.size) * alive.size
+        )  # as large ones are unseen
         if blind:
             text = (
                 f"in {self.model.n} dimensions {alive.sum()} draws with a likelihood do not find "
@@ -628,7 +632,7 @@ class Search:
             return at
 
         def height(z: Array) -> Array:
-            flat = self.cloud.log_prior(chart.inward(z)) - self.cloud.log_prior(z)
+            flat = log_normal(chart.inward(z)) - log_normal(z)
             return self.cloud.log_p(z) + flat
 
         for i in range(1, len(at)):

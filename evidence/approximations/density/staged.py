@@ -72,14 +72,10 @@ class Staged:
 
     def log_weight(self, x: Array) -> Array:
         """log p/q of rows in the model's coordinates, wherever they come from."""
-        out = self.model.log_prob(x) - self.outer.log(x[:, self.inner.parents])
-        for some in self.inner.parts(len(x)):
-            given = self.inner.at(x[some][:, self.inner.parents])
-            away = x[some][:, self.inner.children] - given.x[:, self.inner.children]
-            z = np.einsum("mji,mj->mi", given.root, away)
-            out[some] += 0.5 * (z * z).sum(axis=1) + z.shape[1] * LOG_SQRT_2PI
-            out[some] -= np.log(np.einsum("mii->mi", given.root)).sum(axis=1)
-        return out
+        z, root = self.inner.standardised(x)
+        log_q = self.outer.log(x[:, self.inner.parents]) - z.shape[1] * LOG_SQRT_2PI
+        log_q += np.log(np.einsum("mii->mi", root)).sum(axis=1) - 0.5 * (z * z).sum(axis=1)
+        return self.model.log_prob(x) - log_q
 
 
 def fit_staged(model: DensityModel, draws: Array, seed: int = 0) -> Staged | None:
@@ -124,12 +120,12 @@ def _fitted(
     """
     best = None
     for inner in _with_parents(model, draws):
-        square = (inner.standardised(draws) ** 2).sum(axis=1)
+        square = (inner.standardised(draws)[0] ** 2).sum(axis=1)
         if np.mean(~(square < chdtri(inner.children.size, rare))) > outside:
             continue  # it misses a mode
         if (outer := _marginal(inner, draws, seed)) is None:
             continue
-        staged = Staged(outer, inner, Verdict(np.inf, 0.0, -np.inf))
+        staged = Staged(outer, inner, Verdict())
         log_w = staged.weighted(np.random.default_rng([seed, 5]), TRIAL)[1]
         staged = replace(staged, verdict=judged(log_w))
         if best is None or staged.verdict.share > best.verdict.share:
@@ -175,14 +171,22 @@ def _with_parents(
 
 
 def _marginal(
-    inner: ConditionalLaplace, draws: Array, seed: int, most: int = 12_000
-) -> Blend | None:
+    inner: ConditionalLaplace, draws: Array, seed: int, most: int = 12_000, widths: float = 5.0,
+    least: float = 2.0,
+) -> Blend | None:  # fmt: skip
     """A mixture for p̂, by at ``most`` so many evaluations of it; those of the model are counted.
+    Its prior is as wide as p̂ is along every coordinate, which ends so many of the Gaussian's
+    ``widths`` apart; and at ``least`` so many of the bulk's.
 
     In a neck it has rounding errors, which leave a search unconfirmed: of 15 groups, centred, one
     went on for 130 s. With so many it took 20 s, and draws were right.
     """
-    meter, rng, reach = current(), np.random.default_rng([seed, 4]), _reach(inner, draws)
+    meter, rng = current(), np.random.default_rng([seed, 4])
+    lines, high = _along(inner, draws)
+    inside = np.concatenate([lines[high], draws[:, inner.parents]])
+    ends = inside.min(axis=0), inside.max(axis=0)
+    sd = np.maximum((ends[1] - ends[0]) / widths, least * inner.spread)
+    reach = GaussianPrior(0.5 * (ends[0] + ends[1]), sd**2)
 
     def relative(P: Array) -> Array:
         with metered(meter):
@@ -209,15 +213,3 @@ def _along(
     high[..., middle:] = np.logical_and.accumulate(high[..., middle:], axis=-1)
     high[..., middle::-1] = np.logical_and.accumulate(high[..., middle::-1], axis=-1)
     return lines, high
-
-
-def _reach(
-    inner: ConditionalLaplace, draws: Array, widths: float = 5.0, least: float = 2.0
-) -> GaussianPrior:
-    """As wide as p̂ is along every coordinate, which ends so many of the Gaussian's ``widths``
-    apart; and at ``least`` so many of the bulk's."""
-    lines, high = _along(inner, draws)
-    inside = np.concatenate([lines[high], draws[:, inner.parents]])
-    low, high = inside.min(axis=0), inside.max(axis=0)
-    sd = np.maximum((high - low) / widths, least * inner.spread)
-    return GaussianPrior(0.5 * (low + high), sd**2)

@@ -17,9 +17,9 @@ FEWEST = 10.0  # effective draws that say anything: of fewer the largest may be 
 class Verdict(NamedTuple):
     """What weights say: Pareto shape, effective share of the draws, logs of mean and maximum."""
 
-    shape: float
-    share: float
-    logz: float
+    shape: float = np.inf
+    share: float = 0.0
+    logz: float = -np.inf
     top: float = np.inf
 
     @property
@@ -33,11 +33,13 @@ class Verdict(NamedTuple):
 
 
 class Rough(NamedTuple):
-    """What so many weighted draws say of log Z, and its standard error: infinite for too few."""
+    """What weighted draws say of log Z, and its standard error: infinite for too few."""
 
-    n: int
     logz: float
     se: float
+    missing: float = np.inf
+    """log of the part of Z that they may have missed in that case."""
+    n: int = 0
 
 
 def rough(log_w: Array, sound: float | None = None) -> Rough:
@@ -49,18 +51,18 @@ def rough(log_w: Array, sound: float | None = None) -> Rough:
     """
     n = log_w.size
     if n == 0 or not np.isfinite(log_w).any():
-        return Rough(n, -np.inf, np.inf)
+        return Rough(-np.inf, np.inf)
     worth = effective(log_w)
     told = worth > FEWEST and (sound is None or judged(log_w).shape < sound)
     se = np.sqrt(max(1.0 / worth - 1.0 / n, 0.0)) if told else np.inf
-    return Rough(n, float(logsumexp(log_w) - np.log(n)), float(se))
+    return Rough(float(logsumexp(log_w) - np.log(n)), float(se), n=n)
 
 
 def judged(log_w: Array) -> Verdict:
     """What log weights of draws say of the density that they were drawn from."""
     n, finite = log_w.size, log_w[np.isfinite(log_w)]
     if finite.size < max(n // 100, 1):
-        return Verdict(np.inf, 0.0, -np.inf)
+        return Verdict()
     shape, share = pareto_shape(np.sort(finite), n), effective(finite) / n
     return Verdict(shape, share, float(logsumexp(finite)) - np.log(n), float(finite.max()))
 
@@ -78,14 +80,6 @@ def all_usable(covs: Array) -> Flags:
     fine = np.isfinite(correlations).all(axis=(1, 2))
     s = np.linalg.eigvalsh(np.where(fine[:, None, None], correlations, 0.0))
     return np.asarray(fine & (s[:, 0] > 1e-13 * s[:, -1]))
-
-
-def pooled(weights: Array, means: Array, covs: Array) -> tuple[Array, Array]:
-    """Mean and covariance of a mixture, whose weights need not add up to one."""
-    weights = weights / weights.sum()
-    mean = weights @ means
-    cov = np.einsum("k,kij->ij", weights, covs)
-    return mean, cov + (weights[:, None] * (means - mean)).T @ (means - mean)
 
 
 def moments(x: Array, w: Array, enough: float) -> tuple[Array, Array]:

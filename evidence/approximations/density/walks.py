@@ -28,7 +28,7 @@ import numpy as np
 from ...execution.clock import check_interrupt
 from ...models.density.functions import far_out
 from ...numerics.arrays import Array
-from .blend import Blend, half_square, log_sum
+from .blend import Blend, half_square
 
 
 def walk(
@@ -86,14 +86,12 @@ def _shaped(blend: Blend, z: Array, wide: float, rng: np.random.Generator) -> tu
     responsibilities, and of the volumes of chart and coordinates. Steps out of the chart fail."""
     chart, rows = blend.chart, np.arange(len(z))
     y = chart.inward(z)
-    shares = blend.log_shares(y)
-    shares -= log_sum(shares)[:, None]
-    kind = (shares + rng.gumbel(size=shares.shape)).argmax(axis=1)
+    before = blend.log_parts(y)
+    kind = (before + rng.gumbel(size=before.shape)).argmax(axis=1)
     step = np.einsum("mij,mj->mi", blend.roots[kind], rng.standard_normal(y.shape))
     there = y + wide * step
     new = chart.outward(there, rng)
-    after = blend.log_shares(there)
-    log_ratio = after[rows, kind] - log_sum(after) - shares[rows, kind]
+    log_ratio = blend.log_parts(there)[rows, kind] - before[rows, kind]
     log_ratio += half_square(new) - half_square(there) - half_square(z) + half_square(y)
     inside = np.isclose(chart.inward(new), there).all(axis=1)
     return new, np.where(inside, log_ratio, -np.inf)

@@ -51,7 +51,7 @@ def model(name: str, **more) -> ev.DensityModel:
     return ev.DensityModel(log_likelihood, dim=d, prior=prior, vectorized=True, **more)
 
 
-FEW = replace(NORMAL, screened_in_batches=2**15, halved_in_batches=2**15, last=2**14)
+FEW = replace(NORMAL, screened=(2**15, 2**15), halved=(2**15, 2**15), last=2**14)
 
 
 @cache

@@ -151,7 +151,7 @@ def test_no_mode_is_a_value():
 )
 def test_fitted_reference_sees_all_the_mass(kind):
     """Its draws' mean weight is Z, and the weights have no heavy tail."""
-    few = replace(NORMAL, screened_in_batches=2**14, halved_in_batches=2**14)
+    few = replace(NORMAL, screened=(2**14, 2**14), halved=(2**14, 2**14))
     model, truth = {
         "gaussian": lambda: (quadratic(grad=slope), TRUTH),
         "heavy": lambda: (

@@ -14,13 +14,13 @@ from scipy.special import log_ndtr, logsumexp
 import evidence as ev
 from evidence.approximations.density.blend import Blend, at_modes, learnt, placed, whitened
 from evidence.approximations.density.cloud import Cloud, resolution
-from evidence.approximations.density.fitted import Found, drawn_from, sighted
+from evidence.approximations.density.fitted import drawn_from, sighted
 from evidence.approximations.density.halving import halve
 from evidence.approximations.density.modes import climb, find_modes, peaks
 from evidence.approximations.density.policy import FRUGAL, NORMAL
-from evidence.approximations.density.reference import Mode, Scouted
+from evidence.approximations.density.reference import Mode
 from evidence.approximations.density.search import Search
-from evidence.approximations.density.verdict import Verdict, rough
+from evidence.approximations.density.verdict import Rough, Verdict, rough
 from evidence.approximations.density.walks import walk
 from evidence.execution.clock import Stopped, within
 from evidence.execution.meter import Allowance, Meter
@@ -197,7 +197,7 @@ def test_a_proposal_that_does_not_reach_is_seen(sd, drawn, stays):
     cov = (sd / 5.0) ** 2 * np.eye(2)
     search = proposed(normal([0.0, 0.0]), np.zeros((1, 2)), cov[None], policy, drawn)
     assert search._walk() == stays
-    assert (search.lost < NORMAL.walked_in_batches[1][0]) == stays
+    assert (search.lost < NORMAL.walked[1][1][0]) == stays
 
 
 @pytest.mark.parametrize(("drawn", "stays"), [(2000, False), (2**16, True)])
@@ -209,7 +209,7 @@ def test_large_weights_are_within_the_reach_of_many_draws(drawn, stays):
     search.blend = replace(search.blend, weights=np.array([0.99, 0.01]))
     search._round(drawn)
     assert search._walk() == stays
-    assert (search.lost < NORMAL.walked_in_batches[1][0]) == stays
+    assert (search.lost < NORMAL.walked[1][1][0]) == stays
 
 
 @pytest.mark.parametrize("wide", [40.0, 0.0])
@@ -290,7 +290,7 @@ def test_walks_in_a_thin_shell_take_short_steps():
     n /= np.linalg.norm(n, axis=1)[:, None]
     along = n[:, :, None] * n[:, None, :]
     covs = (0.7**2 * (np.eye(7) - along) + 0.1**2 * along) / 9.0
-    short = replace(NORMAL, walked_in_batches=(512, (1.0, 1.0), ((4.0, 80),)))
+    short = replace(NORMAL, walked=2 * ((512, (1.0, 1.0), ((4.0, 80),)),))
     for policy in (short, replace(short, moving=(0.1, 1.0))):
         assert proposed(model, 2.0 * n / 3.0, covs, policy, 4000)._walk() == (policy is short)
 
@@ -380,8 +380,8 @@ def test_a_part_out_of_reach_is_told_where_it_cannot_be_helped(before, hurried, 
     prior = ev.GaussianPrior(np.zeros(2), 25.0)
     model = ev.DensityModel(lambda x: -0.5 * np.sum(x**2, axis=1), 2, prior=prior, vectorized=True)
     policy = replace(NORMAL, defence=1e-9, copies=((1.0, 1.0),))
-    walkers, _, stages = policy.walked_in_batches
-    policy = replace(policy, walked_in_batches=(walkers, (0.01, 0.2), stages))
+    walkers, _, stages = policy.walked[1]
+    policy = replace(policy, walked=2 * ((walkers, (0.01, 0.2), stages),))
     search = Search(model, np.random.default_rng(0), policy, lost=before)
     search.cloud.screen(search.rng, 2**14)
     search.hurried = lambda: hurried
@@ -473,7 +473,7 @@ def test_more_modes_than_climbs_are_not_confirmed():
     model = ev.DensityModel(
         log_likelihood, dim=12, prior=ev.GaussianPrior(np.zeros(12), 9.0), vectorized=True
     )
-    few = dict(screened_in_batches=2**12, halved_in_batches=2**13, climbs=4, rounds=8, last=0)
+    few = dict(screened=(2**12, 2**12), halved=(2**13, 2**13), climbs=4, rounds=8, last=0)
     policy, modes = replace(NORMAL, **few), find_modes(model)[:4]
     search = Search(model, np.random.default_rng(2), policy, modes=modes).run()
     assert not search.confirmed
@@ -521,9 +521,7 @@ def test_walks_see_the_far_end_of_a_valley():
         return valley - np.log(2.0 * np.pi * 0.1) - prior.log_prob(x)
 
     model = ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
-    policy = replace(
-        NORMAL, defence=1e-9, walked_in_batches=(512, (0.5, 0.5), NORMAL.walked_in_batches[2])
-    )
+    policy = replace(NORMAL, defence=1e-9, walked=2 * ((512, (0.5, 0.5), NORMAL.walked[1][2]),))
     search = Search(model, np.random.default_rng(0), policy, modes=())
     search.cloud.screen(search.rng, 2**10)
     near = [x[(x1 > low) & (x1 < low + 0.5)] for low in np.arange(-0.5, 2.5, 0.5)]
@@ -536,7 +534,7 @@ def test_walks_see_the_far_end_of_a_valley():
     assert search._walk()
     assert 0.3 * beyond < search.lost < 3.0 * beyond
     blend = search.blend  # more may be lost where walks before lost no more: rounds do not help
-    search.policy = replace(policy, walked_in_batches=(512, (1e-6, 0.5), *policy.walked[2:]))
+    search.policy = replace(policy, walked=2 * ((512, (1e-6, 0.5), NORMAL.walked[0][2]),))
     for before, stays in ((0.0, False), (1e-6, True)):
         search.lost, search.blend = before, blend
         assert search._walk() == stays
@@ -586,7 +584,7 @@ def test_peaks_are_higher_than_their_neighbours():
 @pytest.mark.parametrize(("logz", "warned"), [(-3.0, True), (-0.2, False), (2.0, False)])
 def test_an_answer_below_the_search_s_is_warned_about(logz, warned):
     outcome = Outcome("smc", logz, 0.01)
-    compare(Scouted(0.0, 0.3), outcome)
+    compare(Rough(0.0, 0.3), outcome)
     widen(outcome)
     assert [w.code for w in outcome.warnings] == ["scout-saw-more"] * warned
     assert outcome.logz_se == (3.0 if warned else 0.01)
@@ -595,33 +593,33 @@ def test_an_answer_below_the_search_s_is_warned_about(logz, warned):
 def test_halving_that_did_not_finish_forbids_certainty():
     """Log Z lies between what was summed and what it may be if all that is left is at the top."""
     model, truth = core_on_slab()
-    cut = halved(model, halved_in_batches=12_000)
+    cut = halved(model, halved=(12_000, 12_000))
     assert cut.missing > -np.inf
     assert truth < np.logaddexp(cut.estimate, cut.missing)
     assert abs(cut.estimate - truth) < 0.5  # with the core hardly begun
     outcome = Outcome("importance", truth - 0.8, 1e-8)
-    compare(Scouted(cut.estimate, np.inf, cut.missing), outcome)
+    compare(Rough(cut.estimate, np.inf, cut.missing), outcome)
     widen(outcome)
     assert [w.code for w in outcome.warnings] == ["search-unfinished"]
     assert outcome.logz_se == pytest.approx(np.logaddexp(0.0, cut.missing - outcome.logz))
     explained = Outcome("importance", truth, 1e-8)  # by a fit, at all points that were left
-    compare(Scouted(cut.estimate, np.inf, -700.0), explained)
+    compare(Rough(cut.estimate, np.inf, -700.0), explained)
     assert explained.warnings == explained.doubts == []
 
 
 def test_what_halving_left_open_goes_with_a_proposal():
     """A Gaussian for the slab knows nothing of the core, and the answer says how far it may be."""
     model, _ = core_on_slab()
-    search = halved(model, halved_in_batches=12_000)
+    search = halved(model, halved=(12_000, 12_000))
     search.blend = Blend(model, np.ones(1), np.zeros((1, 10)), 0.5 * np.eye(10)[None])
     search._round(2000)
-    reference = drawn_from(Found(search, (), ()))
+    reference = drawn_from(search)
     assert reference.scouted.se == np.inf
     outcome = Outcome("importance", reference.logz, 0.01)
     compare(reference.scouted, outcome)
     assert [w.code for w in outcome.warnings] == ["search-unfinished"]
     search.missing = -np.inf
-    assert drawn_from(Found(search, (), ())).scouted is None
+    assert drawn_from(search).scouted is None
 
 
 def test_slopes_far_down_are_a_gaussian_s_whose_variance_is_nearly_right():
@@ -631,12 +629,12 @@ def test_slopes_far_down_are_a_gaussian_s_whose_variance_is_nearly_right():
         lambda x: -0.5 * np.sum(x * x, axis=1) / sd**2, d, prior=ev.GaussianPrior(np.zeros(d)),
         vectorized=True,
     )  # fmt: skip
-    search = halved(model, halved_in_batches=25_000)
+    search = halved(model, halved=(25_000, 25_000))
     assert search.missing > -np.inf
     v = 0.92 / (1.0 + sd**-2)
     search.blend = Blend(model, np.ones(1), np.zeros((1, d)), v * np.eye(d)[None])
     search._round(4000)
-    small, wide = (drawn_from(Found(search, (), ()), wider).scouted for wider in (1.0, 1.5))
+    small, wide = (drawn_from(search, wider).scouted for wider in (1.0, 1.5))
     assert small.missing - search.verdict.logz > 1.0  # an error bar of more than a nat
     assert wide.missing - search.verdict.logz < -7.0  # and of less than .001
 
@@ -701,7 +699,7 @@ def test_modes_of_a_density_without_a_prior_are_looked_for_around_those_found():
     modes = find_modes(model)
     assert len(modes) == 1
     search = Search(
-        model, np.random.default_rng(0), replace(NORMAL, screened_in_batches=64), modes=modes
+        model, np.random.default_rng(0), replace(NORMAL, screened=(64, 64)), modes=modes
     )
     assert search._rebase()
     u = np.sort([mode.x[0] - 20.0 for mode in search.modes])
@@ -817,7 +815,7 @@ def test_a_draw_that_outweighs_others_does_not_hold_up_the_halving():
     )
     result = ev.log_evidence(model, random_seed=8, progressbar=False)
     assert abs(result.logz - problem.truth) < 4.0 * result.logz_se < 0.1
-    screened = (1.0 + NORMAL.looked) * NORMAL.screened_in_batches
+    screened = 1.5 * NORMAL.screened[1]
     assert result.evaluations["scout"] < screened + 30 * 800
 
 
@@ -887,7 +885,7 @@ def test_halving_that_is_cut_short_says_how_much_may_be_above():
         return -0.5e6 * (x * x).sum(axis=1)
 
     model = ev.DensityModel(log_likelihood, 5, prior=prior, vectorized=True)
-    search = Search(model, np.random.default_rng(0), replace(NORMAL, screened_in_batches=2**14))
+    search = Search(model, np.random.default_rng(0), replace(NORMAL, screened=(2**14, 2**14)))
     seen.clear()
     with within(lambda flops=0.0: sum(seen) > 2**14 + 2000):
         search.run()
@@ -927,8 +925,8 @@ def test_the_last_walks_may_end_out_of_reach_as_often_as_any_may(most, sure):
     prior = ev.GaussianPrior(np.zeros(2))
     model = ev.DensityModel(lambda x: -2.0 * (x * x).sum(axis=1), 2, prior=prior, vectorized=True)
     policy = replace(
-        NORMAL, screened_in_batches=2**12, halved_in_batches=2**12, rounds=1, last=2**12, tests=0,
-        walked_in_batches=(64, (-1.0, most), ((2.0, 40),)),
+        NORMAL, screened=(2**12, 2**12), halved=(2**12, 2**12), rounds=1, last=2**12, tests=0,
+        walked=2 * ((64, (-1.0, most), ((2.0, 40),)),),
     )  # fmt: skip
     assert Search(model, np.random.default_rng(0), policy).run().confirmed == sure
 
@@ -974,7 +972,7 @@ def test_what_walks_came_to_may_be_left_to_other_draws(elsewhere, monkeypatch):
     model = ev.DensityModel(
         lambda x: -0.5 * np.sum(x**2, axis=1), dim=2, prior=prior, vectorized=True
     )
-    few = replace(NORMAL, screened_in_batches=2**12)
+    few = replace(NORMAL, screened=(2**12, 2**12))
     search = Search(model, np.random.default_rng(0), few, elsewhere=asks)
     monkeypatch.setattr(Search, "_walk", lambda self, last=False: False)
     monkeypatch.setattr(Search, "_last", lambda self: None)

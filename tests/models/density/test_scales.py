@@ -166,7 +166,7 @@ def funnel():
 @pytest.fixture(scope="module")
 def fit(funnel):
     """What a run starts from unless told otherwise, from a smaller search."""
-    few = replace(FRUGAL, screened_in_batches=2**11, halved_in_batches=2**12, climbs=2, rounds=3)
+    few = replace(FRUGAL, screened=(2**11, 2**11), halved=(2**12, 2**12), climbs=2, rounds=3)
     return fit_density(funnel, policy=few)
 
 
