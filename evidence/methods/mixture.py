@@ -68,9 +68,7 @@ def over_components(
     expected, parts = np.exp(expected - logsumexp(expected)), list[Outcome]()
     for c, component in enumerate(components):
         problem.progress.phase(f"component {c + 1} of {len(components)}")
-        part = _alone(problem, component, c)
-        if (target := problem.target_se) is not None:
-            part.target_se = target / math.sqrt(len(components)) / max(expected[c], _RARE)
+        part = _alone(problem, component, c, len(components), expected[c])
         try:
             light = _at_a_glance(part, mixture, method) if expected[c] < little else None
             parts.append(light or method(part))
@@ -105,10 +103,13 @@ def _lightly(part: Problem, particles: int = 64, islands: int = 16) -> Problem:
     return part
 
 
-def _alone(problem: Problem, component: object, c: int) -> Problem:
-    """The problem of one component's share."""
+def _alone(problem: Problem, base: object, c: int, of: int = 1, share: float = 1.0) -> Problem:
+    """The problem of one component's share, which is about so much of Z, and one ``of`` so many
+    whose errors add up."""
+    target = problem.target_se and problem.target_se / math.sqrt(of) / max(share, _RARE)
     checkpoint, seed = problem.checkpoint.part(f"component {c}"), problem.child(300 + c)
-    return replace(problem, reference=component, seed=seed, checkpoint=checkpoint, _path=None)
+    problem = replace(problem, target_se=target, checkpoint=checkpoint, seed=seed)
+    return replace(problem, reference=base, _path=None)
 
 
 def _drawn(
@@ -143,12 +144,9 @@ def _more(problem: Problem, mixture: Mixture, drawn: Outcome, parts: list[Outcom
         return drawn
     logz = [drawn.logz, *(part.logz for part in parts)]
     share = math.exp(drawn.logz - logsumexp(logz))
-    wanted = problem.target_se / math.sqrt(len(logz))
-    if not share * drawn.logz_se > wanted:
+    if not share * drawn.logz_se > problem.target_se / math.sqrt(len(logz)):
         return drawn
-    part = _alone(problem, mixture.components[-1], len(parts))
-    part.target_se = wanted / max(share, _RARE)
-    return run_stepped(part)
+    return run_stepped(_alone(problem, mixture.components[-1], len(parts), len(logz), share))
 
 
 def _rest(climbed: Outcome, drawn: Outcome | None) -> Outcome:
@@ -176,17 +174,16 @@ def _climbed(
     """
     logz = np.array([part.logz for part in parts])
     share = float(scouted.logz - logsumexp(logz))
-    error = math.exp(min(share, 0.0)) * scouted.se
+    known = math.exp(min(share, 0.0))
+    error = known * scouted.se
     others = np.linalg.norm(softmax(logz) * [part.logz_se for part in parts])
     if error < _UNSEEN * problem.aim and not error > small * others:
         return Outcome("scout", scouted.logz, scouted.se, samples=scouted.samples)
-    part = _alone(problem, mixture.components[-1], len(parts))
+    part = _alone(problem, mixture.components[-1], len(parts), 2, known)
     part.move = moves.get(family(problem.model).move(problem.model))
     part.betas = part.n_betas = None
     if share < STRANGE:
         return run_plan(_lightly(part), scouted.plan)
-    if problem.target_se is not None:
-        part.target_se = problem.target_se / math.sqrt(2.0) / max(math.exp(min(share, 0.0)), _RARE)
     if isinstance(part.model, DensityModel) and part.model.n <= few_dimensions:
         part.move = moves.get("elliptical")  # no gradient leads from one of many modes to another
     return smc(part)

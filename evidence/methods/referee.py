@@ -82,26 +82,15 @@ class Referee:
         return fit_reference(self.problem.model, self.wanted, self.fits, seed=seed)
 
     def _over_reference(self, method: str, options: Mapping[str, Any]) -> Outcome:
-        problem = self.problem
+        """The method's own work, or what an interrupt leaves of it, and what its base tells."""
         if self.reference is None:
             return stopped(method)
-        if problem.move.riemannian and isinstance(self.reference, Mixture):
-            problem.reference, self.doubts = self.reference.heaviest()
-        with within(problem.clock.deadline), phase("pilot"):
-            outcome = self._run(method, options)
-        base = self.reference
-        if base.name in _REFERRED or not base.converged:
-            staged = outcome.settings.get("reference") == "staged"  # a better one since
-            known = [w for w in base.warnings if not (staged and w.code == "poor-reference")]
-            outcome.warnings = [*known, *outcome.warnings]
-        outcome.warnings = [*self.doubts, *outcome.warnings]
-        return outcome
-
-    def _run(self, method: str, options: Mapping[str, Any]) -> Outcome:
-        """The method's own work; what an interrupt leaves of it."""
+        if self.problem.move.riemannian and isinstance(self.reference, Mixture):
+            self.problem.reference, self.doubts = self.reference.heaviest()
         problem = replace(self.problem)
         try:
-            outcome = self.run(problem, method, partial(METHODS[method], **options))
+            with within(problem.clock.deadline), phase("pilot"):
+                outcome = self.run(problem, method, partial(METHODS[method], **options))
         except Stopped:
             outcome = stopped(method)
         except KeyboardInterrupt:
@@ -111,6 +100,12 @@ class Referee:
         finally:
             problem.checkpoint.save()
         outcome.warnings += problem.checkpoint.warnings
+        base = self.reference
+        if base.name in _REFERRED or not base.converged:
+            staged = outcome.settings.get("reference") == "staged"  # a better one since
+            known = [w for w in base.warnings if not (staged and w.code == "poor-reference")]
+            outcome.warnings = [*known, *outcome.warnings]
+        outcome.warnings = [*self.doubts, *outcome.warnings]
         return outcome
 
     def run(self, problem: Problem, method: str, go: Callable[[Problem], Outcome]) -> Outcome:
