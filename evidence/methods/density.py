@@ -22,7 +22,7 @@ from ..approximations.density.blend import Blended, placed
 from ..approximations.density.cloud import resolution
 from ..approximations.density.fitted import drawn_from, look
 from ..approximations.density.modes import costly, fit_density_laplace
-from ..approximations.density.policy import FRUGAL, NORMAL, Policy, policy_of
+from ..approximations.density.policy import EFFORTS, FRUGAL, NORMAL, Policy
 from ..approximations.density.search import Search
 from ..approximations.density.staged import Staged
 from ..approximations.density.verdict import Rough
@@ -92,14 +92,14 @@ class DensityReferee(Referee):
     def _search(self, climbing: float = 0.3) -> Any:
         """What was found. Climbs that come before a search have the part ``climbing`` of the time:
         sixteen within a shell in eight dimensions took five seconds, and ended nowhere."""
-        problem, allowed, left = self.problem, self.allowed, self.left
-        policy, sought = policy_of(self.effort), problem.model.n <= NORMAL.scouted
-        if left and (allowed.left < LONGER or self.effort == "frugal") and sought:
-            found = self._look(None, FRUGAL, allowed)
+        problem, policy = self.problem, EFFORTS[self.effort]
+        sought, dear = problem.model.n <= NORMAL.scouted, self.allowed.left < LONGER
+        if self.left and (dear or self.effort == "frugal") and sought:
+            found = self._look(None, FRUGAL)
             if found.confirmed or self._over(found):
                 self.fits = {"laplace": fit_density_laplace(problem.model, found.modes or ())}
                 return drawn_from(found)
-            policy = policy_of("normal") if self.effort == "frugal" else policy
+            policy = EFFORTS["normal"] if self.effort == "frugal" else policy
         if self.wanted not in _SEARCHED:
             self.report()
             given = fit_reference(problem.model, self.wanted, self.fits)
@@ -109,10 +109,10 @@ class DensityReferee(Referee):
             with also(problem.clock.part(climbing if sought else 1.0).expired):
                 self.report()
         known = self.fits.get("laplace")
-        found = self._look(None if known is None else known.modes, policy, allowed)
+        found = self._look(None if known is None else known.modes, policy)
         if known is None:
             self.fits = {"laplace": fit_density_laplace(problem.model, found.modes or ())}
-        if left and (found.confirmed or self._over(found)):
+        if self.left and (found.confirmed or self._over(found)):
             return drawn_from(found)
         seed = search_seed(problem.seed)
         return fit_reference(
@@ -125,9 +125,10 @@ class DensityReferee(Referee):
         over = search.cut or self.problem.clock.stop() or self.allowed.left < LONGER
         return over and math.isfinite(search.sight.se)
 
-    def _look(self, modes: Any, policy: Policy, allowed: Meter | Allowance) -> Search:
-        problem, seed = self.problem, search_seed(self.problem.seed) + self.repeated
-        found = look(problem.model, modes, seed, policy, allowed, problem.clock, self._reached)
+    def _look(self, modes: Any, policy: Policy) -> Search:
+        """A search from modes; what it saw is kept, unless it had no time."""
+        its, seed = self.problem, search_seed(self.problem.seed) + self.repeated
+        found = look(its.model, modes, seed, policy, self.allowed, its.clock, self._reached)
         if self.searched is None or found.cloud.kept.size:
             self.searched = found  # else it had no time, and the one before knows more
         return found

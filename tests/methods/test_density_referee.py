@@ -380,8 +380,9 @@ def test_a_look_without_time_leaves_what_one_before_saw(monkeypatch):
     monkeypatch.setattr("evidence.methods.density.look", lambda *_: next(looks))
     referee = object.__new__(DensityReferee)
     referee.problem = SimpleNamespace(model=model, clock=Clock(), seed=np.random.SeedSequence(0))
+    referee.allowed = Clock().meter
     for _ in range(2):
-        referee._look(None, NORMAL, Clock().meter)
+        referee._look(None, NORMAL)
     assert referee.searched is first
 
 

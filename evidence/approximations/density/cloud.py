@@ -63,19 +63,17 @@ class Cloud:
         try:
             while self.screened < enough or self._hidden(values):
                 check_interrupt()
-                left = enough - self.screened
-                more = min(together, left) if left > 0 else together
-                z = rng.standard_normal((more, self.model.n))
+                left = max(enough - self.screened, 0) or together
+                z = rng.standard_normal((min(left, together), self.model.n))
                 values.append(self._log_l(z))
                 parts.append(z)
                 self.screened += len(z)
         finally:  # what was evaluated stays, whatever ends it
             self.z = np.concatenate([self.z.reshape(-1, self.model.n), *parts])
-            self.log_l = np.concatenate(values)
-            new = np.arange(self.log_l.size - sum(map(len, parts)), self.log_l.size)
-            self.kept = np.append(self.kept, new[np.isfinite(self.log_l[new])])
-            more = self.kept.size - self._ratio.size
-            self._ratio = np.append(self._ratio, np.full(more, -np.inf))
+            first, self.log_l = self.log_l.size, np.concatenate(values)
+            new = first + np.flatnonzero(np.isfinite(self.log_l[first:]))
+            self.kept = np.append(self.kept, new)
+            self._ratio = np.append(self._ratio, np.full(new.size, -np.inf))
         if not isinstance(self.model, Rebased):  # at walls numbers are rounded
             refuse_infinite(self.log_l)
         if not np.isfinite(self.log_l).any():

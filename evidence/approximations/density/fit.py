@@ -23,18 +23,17 @@ from ...models.density.model import DensityModel
 from ...models.density.scales import learn
 from ...numerics.arrays import Array
 from .modes import starts
-from .policy import NORMAL, Policy
+from .policy import NORMAL
 from .reference import DensityReference, Mode, pooled, usable_modes
 from .verdict import FEWEST, Verdict, judged, moments, temper, usable
 
 TRIAL = 4096  # draws that judge a fit
-ROUNDS = 20  # of adapting
 MISSING = 0.3  # nats that a fit may see less than others
 
 
 def fit_one(
     model: DensityModel, modes: Sequence[Mode], several: bool, scales: bool,
-    policy: Policy = NORMAL, even: float = 0.5, uneven: float = 1 / 3, adapted: int = 128,
+    even: float = 0.5, uneven: float = 1 / 3, adapted: int = 128,
 ) -> DensityReference | None:  # fmt: skip
     """The best that was found, or None where the prior is better.
 
@@ -43,44 +42,41 @@ def fit_one(
     ``adapted`` dimensions draws tell a covariance better than a mode's Hessian does.
     """
     rng = np.random.default_rng(1)
-    candidates, others = _candidates(model, modes, rng), []
-    if several:
-        candidates, others = candidates[:1], candidates[1:]  # the one that covers all of them
-    fits = [_choose_tails(candidates[0], rng)]
-    first = fits[0][1]
-    if not (model.prior is not None and first.good and first.share > even):
-        fits += [_choose_tails(q, rng) for q in candidates[1:]]
+    first, *others = _candidates(model, modes, rng)  # the first covers all modes
+    fits = [_choose_tails(first, rng)]
+    its = fits[0][1]
+    if not several and not (model.prior is not None and its.good and its.share > even):
+        fits += [_choose_tails(q, rng) for q in others]
     # among bad ones those that see the most mass
     best, verdict = max(fits, key=lambda fit: fit[1].rank(fit[1].logz))
     seen = [verdict.logz for _, verdict in fits if verdict.share * TRIAL > 2.0 * FEWEST]
     telling = model.n <= adapted or not modes
     if not verdict.good and not several and telling:  # adapted to weights, it may forget a mode
         moved = _choose_tails(_adapt(best, rng), rng)
-        if moved[1].shape < max(verdict.shape, policy.good[0]) or not np.isfinite(verdict.shape):
+        if moved[1].shape < max(verdict.shape, NORMAL.good[0]) or not np.isfinite(verdict.shape):
             best, verdict = moved
     if scales and verdict.share < uneven:
-        tried = [_choose_tails(q, rng) for q in others] or [(best, verdict)]
+        tried = [_choose_tails(q, rng) for q in others if several] or [(best, verdict)]
         rescaled = _rescale(max(tried, key=lambda fit: fit[1].rank(fit[1].logz))[0], rng)
         if rescaled is not None:
             rescaled = _over_all_modes(rescaled, rng) if model.n <= adapted else rescaled
             other, its = _choose_tails(rescaled, rng)
-            if _better(its, verdict, several, policy):
+            if _better(its, verdict, several):
                 best, verdict = other, its
     fresh = [_weights(best, rng, TRIAL) for _ in range(2)]  # chosen for its verdict, it needs one
     log_w, u = (np.concatenate(parts) for parts in zip(*fresh, strict=True))
-    near = model.n > policy.scouted and _near(best, log_w, u)
-    if model.prior is not None and not several and verdict.shape >= policy.bad and not near:
+    near = model.n > NORMAL.scouted and _near(best, log_w, u)
+    if model.prior is not None and not several and verdict.shape >= NORMAL.bad and not near:
         return None
     verdict = judged(log_w)
     best.logz, best.top, best.modes = verdict.logz, verdict.top, tuple(modes)
-    best.warnings = () if near else _complaints(verdict, max(seen, default=-np.inf), policy)
+    best.warnings = () if near else _complaints(verdict, max(seen, default=-np.inf))
     return best
 
 
 def _better(
-    its: Verdict, verdict: Verdict, several: bool, policy: Policy, clearly: float = 3.0,
-    by_far: float = 10.0,
-) -> bool:  # fmt: skip
+    its: Verdict, verdict: Verdict, several: bool, clearly: float = 3.0, by_far: float = 10.0
+) -> bool:
     """Whether scales do better: where there were ``several`` modes, none may be forgotten.
 
     Weights must be so many times as even, or something else than scales is uneven; with many
@@ -88,8 +84,8 @@ def _better(
     """
     if several and its.logz < verdict.logz - MISSING:
         return False
-    lighter = its.shape < max(verdict.shape, policy.good[0])
-    lighter |= its.share > by_far * verdict.share and its.shape < policy.sound
+    lighter = its.shape < max(verdict.shape, NORMAL.good[0])
+    lighter |= its.share > by_far * verdict.share and its.shape < NORMAL.sound
     return bool(lighter and its.share > clearly * verdict.share)
 
 
@@ -114,9 +110,9 @@ def _near(
     return bool(moved[0] < farther and moved[1:].max() < one_farther)
 
 
-def _complaints(verdict: Verdict, seen: float, policy: Policy) -> tuple[Message, ...]:
+def _complaints(verdict: Verdict, seen: float) -> tuple[Message, ...]:
     """Warnings, if there is reason to doubt that the reference covers the density."""
-    if verdict.shape >= policy.bad:
+    if verdict.shape >= NORMAL.bad:
         reason = f"its importance weights have Pareto k = {verdict.shape:.2f}"
     elif seen > verdict.logz + MISSING:
         reason = f"another start saw {seen - verdict.logz:.1f} nats more of log Z"
@@ -208,9 +204,7 @@ def _choose_tails(
     return max(tried, key=lambda fit: fit[1].rank(-fit[1].shape))
 
 
-def _adapt(
-    q: DensityReference, rng: np.random.Generator, rounds: int = ROUNDS
-) -> DensityReference:
+def _adapt(q: DensityReference, rng: np.random.Generator, rounds: int = 20) -> DensityReference:
     """Move the Gaussian to where its weights are, a little at a time."""
     n = int(min(max(2000, 60 * q.mean.size), 20_000))
     for _ in range(rounds):
@@ -239,8 +233,6 @@ def _rescale(
     n = int(min(max(4000, 200 * q.mean.size), 20_000))
     pool: list[tuple[Array, Array]] = []
     for k in range(rounds):
-        if k >= ROUNDS and q.scales is None:
-            break
         if (drawn := _draw(q, rng, n)) is None:
             break
         kappa, w, u, enough = drawn

@@ -70,7 +70,7 @@ def fit_density(
     if found is None:
         modes = find_modes(model) if laplace is None else laplace.modes
         found = look(model, modes, seed, policy)
-    best = _one(model, found.modes or (), scales, policy) or density_prior_reference(model)
+    best = _one(model, found.modes or (), scales) or density_prior_reference(model)
     mixed = not single or len(found.counting()) > 1
     whole = _settled(best, found, mixed) if found.cloud.kept.size else best
     if isinstance(whole, Mixture):
@@ -126,29 +126,27 @@ def look(
     refuse_endless(model, points)
     if model.prior is None and modes is not None and not any(usable(m.cov) for m in modes):
         if (box := bounded(model, ())) is None:
-            base = _one(model, modes, False, policy) or density_prior_reference(model)
+            base = _one(model, modes, False) or density_prior_reference(model)
             box = GaussianPrior(base.mean, policy.reach**2 * base.cov)
         search.stand_in(box)
-    search.hurried = _limit(search, own, clock, hurried)
+    search.hurried = _limit(search, clock, hurried)
     search.halved = clock.part(halved * used).expired
-    with also(_limit(search, own, clock, used)):
+    with also(_limit(search, clock, used)):
         return search.run()
 
 
-def _limit(search: Search, allowed: Allowance, clock: Clock, part: float) -> Callable[[], bool]:
+def _limit(search: Search, clock: Clock, part: float) -> Callable[[], bool]:
     """Whether evaluations are spent, or a ``part`` of the time that is left now, and something was
     found."""
-    own = clock.part(part)
-    return lambda: bool(search.modes or search.blend) and (allowed.left <= 0.0 or own.expired())
+    over, allowed = clock.part(part).expired, search.allowed
+    return lambda: bool(search.modes or search.blend) and (allowed.left <= 0.0 or over())
 
 
-def _one(
-    model: DensityModel, modes: tuple[Mode, ...], scales: bool, policy: Policy
-) -> DensityReference | None:
+def _one(model: DensityModel, modes: tuple[Mode, ...], scales: bool) -> DensityReference | None:
     """One Gaussian, unless there are several modes and a prior that has them all."""
-    several = sum(mode.logz > modes[0].logz - policy.counts for mode in modes) > 1
+    several = sum(mode.logz > modes[0].logz - NORMAL.counts for mode in modes) > 1
     covered = several and model.prior is not None
-    return None if covered else fit_one(model, modes, several, scales, policy)
+    return None if covered else fit_one(model, modes, several, scales)
 
 
 def _settled(
@@ -164,12 +162,11 @@ def _settled(
     beyond, missed, known = np.ones(len(z)), bool(search.modes), 1.0
     if best.name != "prior":
         assert search.model.prior is not None
-        log_q, level = best.log_density.log, max(best.top, best.logz)
+        log_q, level = best.log, max(best.top, best.logz)
         shift = float(np.log(np.diag(search.model.prior.chol)).sum())
         beyond = unexplained(log_q(placed(search.model, z)) + shift, log_p, level)
         least = max(best.logz, search.estimate) - policy.counts
-        x = np.array([mode.x for mode in search.modes or () if mode.logz > least])
-        x = x.reshape(-1, best.model.n)
+        x = np.reshape([m.x for m in search.modes or () if m.logz > least], (-1, best.model.n))
         missed = bool((unexplained(log_q(x), best.model.log_prob(x), level) > 0.5).any())
         known = float(np.exp(min(search.estimate - best.logz, 0.0)))
     rest = known * float(np.exp(log_w) @ beyond)
@@ -187,9 +184,8 @@ def _settled(
         return replace(density_prior_reference(best.model), scouted=best.scouted)
     if rest > telling:
         text = (
-            f"fitted reference: a look from the prior sees {100 * rest:.1g} % of the "
-            "posterior beyond its reach, and no mixture does better; method='pt' is a "
-            "cross-check"
+            f"fitted reference: a look from the prior sees {100 * rest:.1g} % of the posterior "
+            "beyond its reach, and no mixture does better; method='pt' is a cross-check"
         )
         best.warnings = (*best.warnings, Message("poor-reference", text))
     best.lost = rest
@@ -219,9 +215,8 @@ def mixture_of(
     blend: Blend, search: Search, scouted: Rough | None = None, floor: float = 0.05,
     reserve: float = 0.003,
 ) -> Mixture:  # fmt: skip
-    """A reference made of a blend's Gaussians: those that nearly coincide made one, the smallest
-    left out, weights at least the part ``floor`` of the largest, and beside them the prior with
-    the part ``reserve`` of all."""
+    """A reference made of a blend's largest Gaussians, weights at least the part ``floor`` of the
+    largest one's, and beside them the prior with the part ``reserve`` of all."""
     model = search.model.density if hasattr(search.model, "density") else search.model
     policy, (z, log_p, log_w) = search.policy, search.posterior()
     chart = blend.chart
@@ -240,8 +235,8 @@ def mixture_of(
         for mean, cov in chart.everywhere(blend.means[k], blend.covs[k])
     ]  # fmt: skip
     weights = np.repeat(np.maximum(own, floor * own.max()), chart.folds)
-    own_prior = model.prior is not None  # else what took its place
-    rest = DensityReference("prior" if own_prior else "wide", model, prior.mean, prior.cov, 0.0)
+    name = "wide" if model.prior is None else "prior"  # or what took its place
+    rest = DensityReference(name, model, prior.mean, prior.cov, 0.0)
     mixture = Mixture([*parts, rest], np.append(weights, reserve * weights.sum()))
     few = replace(blend, weights=own, means=blend.means[first], covs=blend.covs[first])
     level = max(search.verdict.top, search.verdict.logz)

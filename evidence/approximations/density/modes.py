@@ -262,8 +262,7 @@ def _polish(model: DensityModel, x: Array, steps: int = 20) -> tuple[Array, Arra
             step = np.linalg.solve(H, slope[0])
         except np.linalg.LinAlgError:
             break
-        decrement = float(step @ slope[0])
-        if not decrement > 1e-18:
+        if not step @ slope[0] > 1e-18:
             break
         new_value, new_slope = model.log_prob_and_gradient((x + step)[None])
         if not new_value[0] >= value[0]:
@@ -277,11 +276,10 @@ def negative_hessian(model: DensityModel, x: Array) -> Array:
     """From the model, or by differences of the gradient, or of the value."""
     long = 0.5  # standard deviations: a step that sees more than the mode
     short = 0.05  # and one that does not
-    steps = {True: 1e-4, False: 1e-3}  # of a curvature, in units: by slopes, and by values
     if model.has_hessian and (model.has_gradient or model.change is None):
         return -model.hessian(x[None])[0]
-    differences = _of_slopes if model.has_gradient else _of_values
-    h = steps[model.has_gradient] * np.maximum(model.units, np.abs(x))
+    differences, step = (_of_slopes, 1e-4) if model.has_gradient else (_of_values, 1e-3)
+    h = step * np.maximum(model.units, np.abs(x))
     H = differences(model, x, h)
     with np.errstate(all="ignore"):
         sd = 1.0 / np.sqrt(np.abs(np.diag(H)))
@@ -339,8 +337,7 @@ def fit_density_laplace(
     )
     if not modes:
         text = "Laplace: no mode with a definite Hessian was found; start from 'fitted' or 'prior'"
-    reference.n_sweeps, reference.modes = len(modes), modes
     code = "several-modes" if modes else "no-mode"
     reference.warnings = (Message(code, text),) if others or not modes else ()
-    reference.seconds = time.perf_counter() - started
+    reference.modes, reference.seconds = modes, time.perf_counter() - started
     return reference

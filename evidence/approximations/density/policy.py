@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...execution.arguments import check_choice
 from ...models.density.model import DensityModel
 
 #: walkers, parts of them that may end out of reach, accepted steps and steps at most
@@ -83,9 +82,6 @@ class Policy:
     batches always, and then the third where walks ended out of reach. (Of a valley 3 to 9 % were
     out of reach: 120 steps saw .05 to 1.5 %, and 1,600 see half of it. With .015 log Z is known to
     .05 there; in twenty dimensions rounds made of .018 more and more.)"""
-    moving: tuple[float, float] = (0.1, 1 / 16)
-    """Acceptance below which walks tell nothing. Below twice of it steps become half as long, down
-    to this part of those for normal densities, which a thin shell never accepts."""
     heavy: tuple[float, float] = (10.0, 1 / 4096)
     """A weight, relative to the mean, that draws would have to have shown, to say that a point is
     in their reach, and one over the number of draws that show it: n show one n/4096 times as
@@ -154,9 +150,3 @@ FRUGAL = replace(
     walked=(NORMAL.walked[0], NORMAL.walked[0]),
 )  # fmt: skip
 EFFORTS = {"frugal": FRUGAL, "normal": NORMAL, "thorough": THOROUGH}
-
-
-def policy_of(effort: str) -> Policy:
-    """The policy that a word names."""
-    check_choice("effort", effort, tuple(EFFORTS))
-    return EFFORTS[effort]

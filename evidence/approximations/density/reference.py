@@ -67,7 +67,6 @@ class DensityReference:
     logz: float
     tails: float = 0.0
     converged: bool = True
-    n_sweeps: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
     modes: tuple[Mode, ...] = ()

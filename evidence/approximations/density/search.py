@@ -342,8 +342,7 @@ class Search:
         if own.se < np.inf or len(self.shares) < self.policy.late:
             return own
         above = np.logaddexp(0.0, self.missing - self.estimate)
-        se = float(np.hypot(self.noise, above))
-        return Rough(self.estimate, se, n=self.cloud.kept.size)
+        return Rough(self.estimate, float(np.hypot(self.noise, above)), n=self.cloud.kept.size)
 
     def posterior(self, enough: float = 0.0) -> tuple[Array, Array, Array]:
         """Points that stand for the posterior, or what leads there where fewer than ``enough``
@@ -362,8 +361,7 @@ class Search:
         beta, tilted = temper(log_l, enough, log_w)
         points, log_z = (z, log_normal(z) + beta * log_l, tilted), float(logsumexp(tilted))
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
-        if beta < 1.0 and self.blend is not None and cloud.own:
-            # too few draws to say that a mode is none
+        if beta < 1.0 and cloud.own:  # too few draws to say that a mode is none
             self._include([mode for mode in self.counting() if self._out_of_reach(mode)])
 
     def _out_of_reach(self, mode: Mode) -> bool:
@@ -542,14 +540,21 @@ class Search:
         chosen = self.rng.permutation(systematic(favour / favour.sum(), self.rng, n))
         return many[chosen], 1.0 / favour[chosen] / np.sum(1.0 / favour[chosen])
 
-    def _walk(self, last: bool = False, kept: int = 512, better: float = 0.8) -> bool:
+    def _walk(
+        self, last: bool = False, kept: int = 512, better: float = 0.8, slow: float = 0.1,
+        shortest: float = 1 / 16,
+    ) -> bool:  # fmt: skip
         """Whether the proposal reaches where walks from weighted draws end; else it is moved
         there. It may leave out more where that made it no ``better`` the last time, where no round
-        follows (``last``), and in a hurry. Differences of points ``kept`` are steps of walks."""
+        follows (``last``), and in a hurry. Differences of points ``kept`` are steps of walks.
+
+        Those by Gaussians tell nothing where they are accepted less often than is ``slow``. Below
+        twice of it they become half as long, down to the part ``shortest`` of those for normal
+        densities, which a thin shell never accepts.
+        """
         assert self.blend is not None
         policy, log_z, log_f = self.policy, self.verdict.logz, self.cloud.log_p
         walkers, outside, stages = policy.walked[self.model.vectorized]
-        slow, shortest = policy.moving
         before, last = better * (self.lost or np.inf), last or self.hurried()
         reach = min(max(self.verdict.top, log_z), log_z + np.log(policy.heavy[0]))
         times = max(policy.heavy[1] * self.cloud.own[-1].size, 1.0)
@@ -620,9 +625,8 @@ class Search:
             warnings = (*warnings, Message("modes-missed", text))
         sure = self.confirmed and not blind
         lost = max(caution * self.lost, 0.0 if sure else self.policy.rough)
-        modes = self._parts(self.blend.chart)
         its = Blended(self.model, self.blend, self.verdict, self.verdict.logz, lost, warnings)
-        return replace(its, modes=modes, converged=self.confirmed)
+        return replace(its, modes=self._parts(self.blend.chart), converged=self.confirmed)
 
     def _parts(self, chart: Chart) -> Array:
         """Modes that count, whitened; of those that an angle's cut has parted one."""

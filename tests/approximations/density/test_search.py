@@ -291,8 +291,9 @@ def test_walks_in_a_thin_shell_take_short_steps():
     along = n[:, :, None] * n[:, None, :]
     covs = (0.7**2 * (np.eye(7) - along) + 0.1**2 * along) / 9.0
     short = replace(NORMAL, walked=2 * ((512, (1.0, 1.0), ((4.0, 80),)),))
-    for policy in (short, replace(short, moving=(0.1, 1.0))):
-        assert proposed(model, 2.0 * n / 3.0, covs, policy, 4000)._walk() == (policy is short)
+    for shortest in (1 / 16, 1.0):
+        stays = proposed(model, 2.0 * n / 3.0, covs, short, 4000)._walk(shortest=shortest)
+        assert stays == (shortest < 1.0)
 
 
 def test_what_slopes_lead_to_is_not_hidden():
