@@ -118,9 +118,8 @@ def _drawn(
 ) -> Outcome | None:  # fmt: skip
     """The prior's share by guided draws, unless a trial of ``check`` says that climbs hide
     nothing, or a climb sees a log share below ``never``: 12 nats too low, it is low enough."""
-    told = -math.inf  # by the scout, relative to all
-    if scouted is not None and isinstance(problem.model, GPModel):
-        told = scouted.logz - mixture.logz
+    seen = scouted if isinstance(problem.model, GPModel) else None
+    told = seen.logz - mixture.logz if seen else -math.inf  # relative to all
     if not stepped and not told > never:
         return None
     part = _alone(problem, mixture.components[-1], len(mixture.components))
@@ -203,6 +202,7 @@ def _lost(mixture: Mixture, outcome: Outcome, caution: float = 2.5) -> float:
 def _together(
     problem: Problem, mixture: Mixture, scouted: Scouted | None, parts: list[Outcome]
 ) -> Outcome:
+    """The sum of all shares, with draws and warnings of those that matter."""
     for part, component in zip(parts, mixture.components, strict=True):
         widen(part)
         if math.isnan(part.logz):  # time was over: what there is, without an error bar
@@ -216,16 +216,14 @@ def _together(
     errors = np.array([p * part.logz_se if p > 0.0 else p for part, p in pairs])
     errors = np.append(errors, _unmet(parts, share))
     samples, component = _samples(problem, parts, share)
-    named = zip(mixture.components, parts, strict=True)
+    rows = [(c.name, p.logz, p.logz_se) for c, p in zip(mixture.components, parts, strict=True)]
     told_of = dict.fromkeys(w for part, p in pairs if not p < _MATTERS for w in part.warnings)
     outcome = replace(
-        first, logz=total, logz_se=float(np.sqrt(np.sum(errors**2))), samples=samples,
-        components=[(c.name, part.logz, part.logz_se) for c, part in named],
-        component=component, warnings=list(told_of), notes=list(first.notes), others=[],
+        first, logz=total, logz_se=float(np.sqrt(np.sum(errors**2))), samples=samples, others=[],
+        components=rows, component=component, warnings=list(told_of), notes=list(first.notes),
     )  # fmt: skip
     told = ", ".join(
-        f"{component.name} {part.logz:.3f} ({100 * p:.3g} %)"
-        for component, part, p in zip(mixture.components, parts, share, strict=True)
+        f"{row[0]} {row[1]:.3f} ({100 * p:.3g} %)" for row, p in zip(rows, share, strict=True)
     )
     outcome.notes.append(f"components share the posterior, log Z each: {told}")
     if scouted:
