@@ -14,7 +14,7 @@ others, all this happens in coordinates u in which they do not, and x = ``scales
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -97,7 +97,7 @@ class DensityReference:
         return target if self.scales is None else Rescaled(target, self.scales)
 
     log_density = property(lambda self: self)
-    claim = property(lambda self: self)  #: what decides about shares
+    claim = property(lambda self: replace(self, share=None))  #: what decides about shares
     var = property(lambda self: np.diag(self.cov))
 
     @cached_property
