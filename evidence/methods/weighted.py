@@ -173,14 +173,20 @@ class StepTrial(NamedTuple):
     variance: float
 
 
-def try_steps(problem: Problem, resampling: str | None = "systematic") -> StepTrial:
-    """Prepare, and look at the spread of small islands."""
+def try_steps(
+    problem: Problem, resampling: str | None = "systematic", uneven: float = 1000.0,
+    longer: int = 256,
+) -> StepTrial:  # fmt: skip
+    """Prepare, and look at the spread of small islands; of ``longer`` ones where a draw's variance
+    is ``uneven``."""
     problem.progress.phase("guide")
     with blas_for(problem.model.n):
         source = Stepped.of(problem.reference)
     # one latent value of several data is integrated: draws are alike but for their share of Z
     alike = source.guide.size == 1 < problem.model.y.size and problem.reference.share is None
     variance = 0.0 if alike else _variance_of_a_draw(problem, source, resampling)
+    if uneven < variance < math.inf:  # one draw in a few may have made it
+        variance = _variance_of_a_draw(problem, source, resampling, longer)
     return StepTrial(source, variance if variance < math.inf else math.inf)  # no draw met it
 
 
