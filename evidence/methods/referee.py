@@ -29,6 +29,7 @@ from .mixture import over_components
 from .registry import METHODS
 
 _REFERRED = ("ep", "fitted", "gaussian", "mixture", "prior")  # references whose doubts are told
+_OF_EP = {"ep-sites-skipped"}  # doubts about its own log Z, which is not the answer
 _OVER = ("no-estimate", "approximation-only")  # warnings where there is a better answer since
 _ALONE = ("exact", "orthant", "sequential")  # methods that do not rest on a reference
 
@@ -103,8 +104,9 @@ class Referee:
         base = self.reference
         if base.name in _REFERRED or not base.converged:
             staged = outcome.settings.get("reference") == "staged"  # a better one since
-            known = [w for w in base.warnings if not (staged and w.code == "poor-reference")]
-            outcome.warnings = [*known, *outcome.warnings]
+            outcome.notes += [w for w in base.warnings if w.code in _OF_EP]
+            known = _OF_EP | {"poor-reference"} if staged else _OF_EP
+            outcome.warnings[:0] = [w for w in base.warnings if w.code not in known]
         outcome.warnings = [*self.doubts, *outcome.warnings]
         return outcome
 

@@ -210,6 +210,17 @@ def test_deterministic_methods_have_no_error_bar(method):
     assert result.logz == result.estimates.loc[method, "logz"]
 
 
+def test_sites_that_ep_left_alone_are_a_note_where_it_is_not_the_answer():
+    """Of two data in conflict log Z has an error bar of its own."""
+    K = 9.0 * np.array([[1.0, 0.9], [0.9, 1.0]])
+    model = ev.GPModel(K=K, y=[-3.0, 3.5], likelihood="student_t(df=3, scale=0.3)")
+    result = estimate(model, random_seed=0)
+    assert not result.warnings
+    assert any("left 1 site(s) alone" in note for note in result.notes)
+    assert abs(result.logz + 10.76966) < 4.0 * result.logz_se < 0.2
+    assert [w.code for w in ev.log_evidence(model, method="ep").warnings] == ["ep-sites-skipped"]
+
+
 def test_unconverged_ep_is_a_warning(monkeypatch):
     replace_fit(monkeypatch, "ep", lambda model, *before: ev.fit_ep(model, max_sweeps=1))
     result = estimate(small_model("probit", 12), random_seed=0)
