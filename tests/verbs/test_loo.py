@@ -288,6 +288,16 @@ def test_a_datum_that_sets_the_noise():
     assert "number 0" in result.notes[-1]
 
 
+def test_where_draws_and_ep_are_apart_an_evidence_decides():
+    """One of three survival times: draws said -4.2 at a Pareto k of .4, where by quadrature it is
+    -6.429."""
+    K = 2.47 + 5.76 * np.eye(3)
+    model = ev.GPModel(K=K, y=[0.030, 0.044, 20.99], likelihood="weibull(shape=1.7)", mean=-0.1525)
+    draws = ev.sample(model, random_seed=1, progressbar=False)
+    result = ev.loo(model, draws, random_seed=1, progressbar=False)
+    assert result.pointwise[2] == pytest.approx(-6.429, abs=0.02)
+
+
 def test_data_that_are_all_the_same_without_an_outlier():
     """They have no evidence, and what is known stands, with a warning."""
     priors = {"Intercept": "norm(0, 5)", "sigma": "halfnorm(scale=5)"}
