@@ -39,7 +39,7 @@ from ..numerics.threads import blas_for
 from ..paths.families import family, is_stepped, sees_several
 from ..proposals.guide import CannotGuide
 from .base import N_DRAWS, Outcome, Problem, stopped
-from .importance import fair_share, importance
+from .importance import fair_share, plain_draws
 from .mixture import over_components
 from .smc import find_plan, run_plan, stuck
 from .staged import compare_with_stages, describe, reliable, run_stages, try_stages
@@ -195,7 +195,7 @@ def _from_reference(
 def _drawn(problem: Problem, draws: float, fewest: int) -> Outcome:
     """As many draws of the reference, and in an island at least ``fewest``."""
     per_island = max(fewest, math.ceil(draws / 16))
-    return importance(replace(problem, n_particles=problem.n_particles or per_island))
+    return plain_draws(replace(problem, n_particles=problem.n_particles or per_island))
 
 
 def _try_guide(problem: Problem, notes: list[str]) -> Trial[Guided] | None:

@@ -48,6 +48,7 @@ from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..paths.families import make_path
 from ..paths.gp import TemperedPath
+from ..statistics.weights import Weights
 from .doubts import Doubt
 
 T = TypeVar("T")
@@ -227,6 +228,16 @@ def outcome_of_islands(
     wanted = min(problem.n_draws, most)
     outcome.samples = islands.posterior_draws(blocks, rng, wanted, parameters)
     return outcome, run
+
+
+def warn_of_heavy_tail(outcome: Outcome, weights: Weights) -> None:
+    """Where weights have a tail that islands may not meet."""
+    if weights.heavy():
+        outcome.warn(
+            "heavy-tail",
+            f"the weights of {weights.n} draws have a heavy tail (Pareto k = {weights.shape:.2f})"
+            ": log Z may be too low and its error bar too small; method='smc' is a cross-check",
+        )
 
 
 def warn_of_few_draws(

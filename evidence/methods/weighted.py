@@ -30,7 +30,14 @@ from ..proposals.tilting import draw
 from ..proposals.twist import twisted
 from ..statistics.resampling import SCHEMES
 from ..statistics.weights import Weights
-from .base import FIRST, Outcome, Problem, outcome_of_islands, warn_of_few_draws
+from .base import (
+    FIRST,
+    Outcome,
+    Problem,
+    outcome_of_islands,
+    warn_of_few_draws,
+    warn_of_heavy_tail,
+)
 from .doubts import Doubt
 from .importance import fair_share
 
@@ -156,13 +163,7 @@ def run_guided(
     outcome, run = _islands(problem, "guided", trial._replace(source=source), n_particles, more)
     outcome.doubts.append(Doubt(run.se_of("ends"), least=True))
     warn_of_few_draws(outcome, run, n_particles, "the reference's sites guide badly here")
-    if trial.weights.heavy():
-        outcome.warn(
-            "heavy-tail",
-            f"the weights of {trial.weights.n} guided draws have a heavy tail (Pareto k = "
-            f"{trial.weights.shape:.2f}): the error bar may be too small; "
-            "method='smc' is a cross-check",
-        )
+    warn_of_heavy_tail(outcome, trial.weights)
     return outcome
 
 
@@ -190,27 +191,16 @@ def try_steps(
     return StepTrial(source, variance if variance < math.inf else math.inf)  # no draw met it
 
 
-def warn_of_heavy_tail(
-    outcome: Outcome, problem: Problem, trial: StepTrial, draws: int = 512, short: int = 64
-) -> None:
-    """Where weights of ``draws`` never resampled have a tail that islands may not meet: with more
-    than ``short`` latent values they tell of nothing else than their number."""
-    if trial.source.guide.size > short:
-        return
+def _plain_weights(problem: Problem, trial: StepTrial, draws: int = 512) -> Weights:
+    """Of ``draws`` never resampled."""
     rng = np.random.default_rng(problem.child(6))
-    weights = Weights(trial.source.draw(draws, rng, lambda log_weight: None)[1])
-    if weights.heavy():
-        outcome.warn(
-            "heavy-tail",
-            f"the weights of {weights.n} draws have a heavy tail (Pareto k = {weights.shape:.2f})"
-            ": log Z may be too low and its error bar too small; method='smc' is a cross-check",
-        )
+    return Weights(trial.source.draw(draws, rng, lambda log_weight: None)[1])
 
 
 def run_stepped(
     problem: Problem, resampling: str | None = "systematic", trial: StepTrial | None = None,
     together: int = 4, margin: float = 1.2, largest: float = 0.5, uneven: float = 0.1,
-    fewest: int = 32, most: int = 2**14, memory: int = 2**28, kept: int = 2**22,
+    fewest: int = 32, most: int = 2**14, memory: int = 2**28, kept: int = 2**22, short: int = 64,
 ) -> Outcome:  # fmt: skip
     """Islands whose draws are resampled on the way; small ones, run first, say how large; so many
     ``together``, side by side, where calls cost more than numbers do.
@@ -219,7 +209,8 @@ def run_stepped(
     ``margin`` times as many as meet the target, and leave it a variance of no more than
     ``largest``, beyond which the mean of 16 islands is skewed; where a draw's variance is above
     ``uneven``, few do not show the tails, and as many are made as are cheap. An island has
-    ``fewest`` to ``most``, of ``memory`` numbers in all, and leaves up to ``kept`` of these.
+    ``fewest`` to ``most``, of ``memory`` numbers in all, and leaves up to ``kept`` of these. Of
+    more than ``short`` latent values weights tell of nothing else than their number.
     """
     source, variance = try_steps(problem, resampling) if trial is None else trial
     size = source.guide.size
@@ -240,8 +231,8 @@ def run_stepped(
     outcome.settings = {"move": None, "draws_per_island": n_particles, "resampling": resampling}
     outcome.settings["variance_of_a_draw"] = variance
     warn_of_few_draws(outcome, run, n_particles, "the reference's sites guide badly here")
-    if trial is not None and sees_several(problem.model):
-        warn_of_heavy_tail(outcome, problem, trial)
+    if trial is not None and sees_several(problem.model) and size <= short:
+        warn_of_heavy_tail(outcome, _plain_weights(problem, trial))
     return outcome
 
 

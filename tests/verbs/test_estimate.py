@@ -219,6 +219,8 @@ def test_sites_that_ep_left_alone_are_a_note_where_it_is_not_the_answer():
     assert any("left 1 site(s) alone" in note for note in result.notes)
     assert abs(result.logz + 10.76966) < 4.0 * result.logz_se < 0.2
     assert [w.code for w in ev.log_evidence(model, method="ep").warnings] == ["ep-sites-skipped"]
+    plain = estimate(model, method="importance", random_seed=0)  # RMS z of 60 seeds: 1.8
+    assert {w.code for w in plain.warnings} == {"heavy-tail"}
 
 
 def test_unconverged_ep_is_a_warning(monkeypatch):
