@@ -88,9 +88,7 @@ def _ep_after(
 ) -> GaussianReference:
     """EP; a log-concave likelihood has one fixed point, which is near Laplace's sites.
 
-    log Z is stationary there: moments to ``_CLOSE`` leave N times its square.
-
-    ``close``: tolerance of EP after a scout.
+    log Z is stationary there: moments to ``close`` leave N times its square.
     """
     if laplace is None or not (laplace.converged and model.likelihood.log_concave):
         return fit_ep(model)
