@@ -274,12 +274,13 @@ def unmixed(x: ArrayLike, *, apart: float = 1.01, effective: int = 100) -> Itera
             f"the chains do not agree, R-hat is {r:.3g} where {apart} is the limit: more draws, "
             "a longer tune or another move are needed",
         )
-    for place, worth in (("bulk", ess_bulk), ("tails", ess_tail)):
-        ess = float(np.fmin.reduce(np.ravel(worth(x)), initial=np.nan))
-        if ess < effective * chains:
-            yield Message(
-                "low-ess",
-                f"in the {place} draws of {chains} chains are worth {ess:.0f} independent ones "
-                f"(of the worst coordinate, by ranks), and should be worth "
-                f"{effective * chains}: more draws are needed",
-            )
+    bulk, tails = (
+        float(np.fmin.reduce(np.ravel(worth(x)), initial=np.nan)) for worth in (ess_bulk, ess_tail)
+    )
+    if np.fmin(bulk, tails) < effective * chains:
+        yield Message(
+            "low-ess",
+            f"draws of {chains} chains are worth {bulk:.0f} independent ones in the bulk and "
+            f"{tails:.0f} in the tails (of the worst coordinate, by ranks), and should be worth "
+            f"{effective * chains}: more draws are needed",
+        )
