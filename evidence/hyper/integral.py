@@ -279,4 +279,6 @@ class ThetaIslands(Loop):
 
     def draws(self, population: Climbers) -> Array:
         cloud, shape = population.state[0], population.log_w.shape
-        return np.column_stack([cloud.theta, cloud.ep - cloud.target]).reshape(*shape, -1)
+        with np.errstate(invalid="ignore"):  # of islands that are lost
+            gap = cloud.ep - cloud.target
+        return np.column_stack([cloud.theta, gap]).reshape(*shape, -1)

@@ -289,14 +289,15 @@ def refined(
 def unlike(looks: Looks, fit: Fit, n: int) -> Array:
     """Where most would be beyond the start, were the evidence what it is at the nearest look, or
     as much less as its slope there says."""
-    known, theta = looks.known(), fit.cloud
+    known, prior = looks.known(), looks.priors.log_density(fit.cloud)
+    theta, prior = fit.cloud[prior > -np.inf], prior[prior > -np.inf]
     z = fit.surrogate.white(theta)
     apart = np.array([np.sum((z - at) ** 2, axis=1) for at in fit.surrogate.white(known.theta)])
     near, nearest = apart.argmin(axis=0), apart.min(axis=0)
     slope = np.sum(known.gradient[near] * (theta - known.theta[near]), axis=1)
-    height = looks.priors.log_density(theta) + known.value[near] + np.minimum(slope, 0.0)
+    height = prior + known.value[near] + np.minimum(slope, 0.0)
     less = np.minimum(fit.start.log_density(theta) - height, -1e-9)
-    excess = np.where(height > -np.inf, height + np.log(-np.expm1(less)), -np.inf)
+    excess = height + np.log(-np.expm1(less))
     picked = list[int]()
     for _ in range(n):
         picked.append(i := int(np.argmax(excess)))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from covering import seldom
 from scipy.special import expit
-from scipy.stats import halfnorm, lognorm, multivariate_t
+from scipy.stats import halfnorm, lognorm, multivariate_t, uniform
 
 from evidence.drivers.stopping import Budget, Run
 from evidence.execution.clock import Clock
@@ -152,6 +152,13 @@ def test_against_quadrature(case):
     score, error = z_score(islands(pilot), problem.exact)
     assert abs(score) < 4.0
     assert error < 0.03  # 0.0072 are the noise of 192 estimates
+
+
+def test_a_prior_that_ends_has_no_looks_beyond():
+    """Nor numbers made from two infinities."""
+    problem = Product([narrow, flat], [uniform(0.7, 0.6), uniform(0.2, 3.0)])
+    score, _ = z_score(islands(problem.pilot([0.0, 0.7], [0.4, 0.5])), problem.exact)
+    assert abs(score) < 4.0
 
 
 @pytest.mark.parametrize("seed", seldom(range(8), 2))
