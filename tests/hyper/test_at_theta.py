@@ -12,7 +12,13 @@ from scipy.sparse import csc_array
 import evidence as ev
 from evidence import precisions
 from evidence.approximations.gp.exact import log_evidence_of
-from evidence.hyper.at_theta import NoEvidence, check_digits, ep_at, guided_estimate
+from evidence.hyper.at_theta import (
+    GuidedEvidence,
+    NoEvidence,
+    check_digits,
+    ep_at,
+    guided_estimate,
+)
 from evidence.hyper.direct import ClosedForm, ExactEvidence
 from evidence.hyper.parts import parts_of
 from evidence.models.priors import Priors
@@ -135,3 +141,32 @@ def test_modes_far_narrower_than_the_prior_have_an_evidence():
     truth = np.logaddexp.reduce(total) + np.log(c[1] - c[0])
     drawn = guided_estimate(ev.fit_ep(model), 64, np.random.default_rng(0), 0.1)
     assert drawn.log_z == pytest.approx(truth, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("wide", "scale", "n", "most"), [(0.53, 3.0, 256, 0.05), (61.0, 0.01, 16, 1.5)]
+)
+def test_clusters_of_a_robust_regression(wide, scale, n, most):
+    """By a grid over what data have in common, Student's t as a mixture of normals. EP has no
+    claim to 7 % of Z in the first case; lattices have no room for the second's likelihood. Four
+    standard errors of 32 estimates."""
+    y = np.array([-4.891, 8.116, -5.033, 8.059, -4.88])
+    model = ev.GPModel(
+        np.arange(5.0), y, f"ConstantKernel(100.0) + WhiteKernel({wide})",
+        likelihood=f"student_t(df=2.0, scale={scale})", jitter=0,
+    )  # fmt: skip
+    t, c = np.linspace(-16.0, 6.0, 241), np.linspace(-60.0, 60.0, 2401)
+    log_w = stats.gamma.logpdf(np.exp(t), 1.0) + t + np.log(t[1] - t[0])
+    sd = np.sqrt(wide + scale**2 * np.exp(-t))[:, None, None]
+    each = np.logaddexp.reduce(log_w[:, None, None] + stats.norm.logpdf(y - c[:, None], 0.0, sd))
+    truth = np.logaddexp.reduce(each.sum(axis=1) + stats.norm.logpdf(c, 0.0, 10.0)) + np.log(0.05)
+    theta = model.hyperparameters.theta
+    best = ep_at(model, theta)
+    free = np.arange(theta.size)
+    at = GuidedEvidence(model, free, n, theta[None], (best.sites,), np.eye(theta.size))
+    if most > 0.1:
+        with pytest.raises(NoEvidence, match="too narrow"):
+            guided_estimate(best, n, np.random.default_rng(0), 0.1)
+    z = np.exp([at(theta, np.random.default_rng(i))[0] - truth for i in range(32)])
+    error = z.std(ddof=1) / np.sqrt(z.size)
+    assert abs(z.mean() - 1.0) < 4.0 * error < most
