@@ -18,6 +18,7 @@ from numpy.linalg import LinAlgError
 from numpy.random import Generator
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
+from scipy.special import gammaln
 
 from ..approximations.gp.ep import fit_ep, rounding_error
 from ..approximations.gp.gradient import log_evidence_gradient
@@ -144,22 +145,25 @@ class GuidedDraws:
 
 
 def wide_weights(
-    reference: GaussianReference, n: int, rng: Generator, wider: float = 1.1
-) -> Weights:  # fmt: skip
-    """Of so many draws of EP's Gaussian, relative to its log Z, ``wider`` in all directions: that
-    costs a tenth of what draws are worth, and their weights have a light tail. (Of eleven formulas
-    the Pareto shape falls from .2 to .9 to at most .4.)"""
+    reference: GaussianReference, n: int, rng: Generator, df: float = 10.0
+) -> Weights:
+    """Of so many draws about EP's Gaussian, relative to its log Z: along each axis of its root,
+    Student's t of ``df`` degrees of freedom. That costs 1.6 % of what draws are worth per axis,
+    and weights have a light tail where the posterior has the prior's on one side, as where all
+    counts of a group are zero. (With a Gaussian 1.1 times as wide instead, at the same cost, RMS z
+    of 16 runs with such groups was 1.4.)"""
     with numerics():
         path = make_path(reference)
         frame = path.coordinates("base")
-        z = rng.standard_normal((n, frame.root.size))
-        tilt = path.tilt(frame.to_latent(wider * z * frame.root))
-    squares = np.einsum("mi,mi->m", z, z)
-    return Weights(tilt + 0.5 * (1.0 - wider**2) * squares + z.shape[1] * np.log(wider))
+        z = rng.standard_t(df, (n, frame.root.size))
+        tilt = path.tilt(frame.to_latent(z * frame.root))
+    squares = 0.5 * z**2 - 0.5 * (df + 1.0) * np.log1p(z**2 / df)
+    lost = gammaln(0.5 * (df + 1.0)) - gammaln(0.5 * df) - 0.5 * np.log(0.5 * df)
+    return Weights(tilt - squares.sum(axis=1) - z.shape[1] * lost)
 
 
 def draws_plainly(
-    reference: GaussianReference | BlockReference, n: int = 1024, worth: float = 0.7,
+    reference: GaussianReference | BlockReference, n: int = 1024, worth: float = 0.2,
     shape: float = 0.5, large: int = 64, data: int = 2048,
 ) -> bool:  # fmt: skip
     """Whether ``n`` draws of :func:`wide_weights` are ``worth`` that part of their number, and

@@ -1,10 +1,11 @@
-"""Estimates of the evidence at one setting by draws of EP's Gaussian, a little wider."""
+"""Estimates of the evidence at one setting by draws about EP's Gaussian, with wider tails."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy import stats
 
 import evidence as ev
 from evidence.hyper.at_theta import draws_plainly, guided_estimate, wide_weights
@@ -29,10 +30,23 @@ def test_their_mean_is_the_evidence(likelihood):
     assert abs(q.logz + float(weights.log_mean) - np.mean(guided)) < 4.0 * se < 0.02
 
 
+def test_behind_a_wall_their_weights_have_a_light_tail():
+    """Counts are zero: on one side the posterior has the prior's tail, far wider than EP's."""
+    x = np.linspace(-300.0, 300.0, 600_001)
+    with np.errstate(over="ignore"):
+        one = np.exp(stats.norm.logpdf(x, 0.0, 30.0) - 3.0 * np.exp(x))
+    q = ev.fit_ep(groups("poisson", 0 * FEW, sd=30.0))
+    weights = wide_weights(q, 65_536, np.random.default_rng(0))
+    se = np.sqrt(weights.relative_variance / weights.n)
+    exact = 4.0 * np.log(np.trapezoid(one, x))
+    assert abs(q.logz + float(weights.log_mean) - exact) < 4.0 * se < 0.04
+    assert weights.relative.max() < 3e-3 * weights.relative.sum()
+
+
 def test_they_are_taken_where_they_are_even():
     assert draws_plainly(ev.fit_ep(groups("poisson", FEW)))
     assert draws_plainly(ev.fit_ep(groups("probit", np.minimum(FEW, 1))))
-    assert not draws_plainly(ev.fit_ep(groups("poisson", 0 * FEW, sd=30.0)))  # a wall
+    assert draws_plainly(ev.fit_ep(groups("poisson", 0 * FEW, sd=30.0)))  # a wall
     assert not draws_plainly(ev.fit_ep(groups("student_t", FEW.astype(float))))
     dense = ev.GPModel(K=np.eye(3), y=[1, 2, 0], likelihood="poisson")
     assert not draws_plainly(ev.fit_ep(dense))
