@@ -14,13 +14,15 @@ Reference: L. Tierney, J. B. Kadane, J. Amer. Statist. Assoc. 81 (1986) 82, sect
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ...execution.clock import check_interrupt
 from ...models.density.model import DensityModel
-from ...numerics.arrays import Array, Indices
+from ...numerics.arrays import Array, Flags, Indices
 from ...numerics.special import LOG_SQRT_2PI
 
 _STEP = {True: 1e-3, False: 0.02}  # of a difference of the gradient, of the value, in sd
@@ -28,65 +30,70 @@ _MATRICES = 2**24  # numbers in matrices at a time
 
 
 class Conditional(NamedTuple):
-    """The Gaussian of children at given parents, one in every row."""
+    """The Gaussian of children at given parents, one in every row: all coordinates ``x``, with the
+    mode in the children's place, the lower triangular ``root`` L with L Lᵀ = H, (M, c, c), and
+    log p̂(P), (M,)."""
 
     x: Array
-    """All coordinates, with the mode in the children's place."""
     root: Array
-    """Lower triangular L with L Lᵀ = H, (M, c, c)."""
     log_p: Array
-    """log p̂(P), (M,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalLaplace:
-    """Children's modes and Hessians at any parents, from derivatives by differences."""
+    """Children's modes and Hessians at any parents, from derivatives by differences.
+
+    Attributes
+    ----------
+    draws : array (M, d)
+        Rough ones of the posterior, which say where Newton's steps begin: effects of groups fall
+        as their scale grows, on no plane. (From a plane steps did not arrive where two groups of
+        counts differ by 400: the far end of their scale was lost, .02 nats, unseen.)
+    """
 
     model: DensityModel
     parents: Indices
-    children: Indices
-    centre: Array
-    """Of all coordinates."""
-    slope: Array
-    """Of children on parents, (parents, children): Newton's steps begin on this plane."""
-    sd: Array
-    """Of children about it."""
-    spread: Array
-    """Standard deviations of parents."""
+    draws: Array
 
-    @classmethod
-    def of(cls, model: DensityModel, parents: Indices, draws: Array) -> ConditionalLaplace:
-        """From rough draws of the posterior (M, d), which say where to begin."""
-        children, centre = np.setdiff1d(np.arange(model.n), parents), draws.mean(axis=0)
-        P, C = (draws - centre)[:, parents], (draws - centre)[:, children]
-        gram = P.T @ P
-        slope = np.linalg.solve(gram + 1e-6 * np.diag(np.diag(gram)), P.T @ C)
-        sd = (C - P @ slope).std(axis=0)
-        return cls(model, parents, children, centre, slope, sd, P.std(axis=0))
+    @cached_property
+    def children(self) -> Indices:
+        return np.setdiff1d(np.arange(self.model.n), self.parents)
 
-    def at(self, P: Array, steps: int = 30, resting: float = 1e-4) -> Conditional:
-        """At rows of parents (M, parents), by Newton's ``steps``, until one promises no more than
-        ``resting`` nats."""
-        c, x = self.children.size, np.empty((len(P), self.model.n))
-        x[:, self.parents] = P  # children begin on the plane
-        away = (P - self.centre[self.parents]) @ self.slope
-        x[:, self.children] = self.centre[self.children] + away
-        sd, rows = np.tile(self.sd, (len(P), 1)), np.arange(len(P))
-        root, top = np.tile(np.eye(c), (len(P), 1, 1)), np.full(len(P), -np.inf)
+    @cached_property
+    def spread(self) -> Array:
+        """Standard deviations of parents."""
+        return self.draws[:, self.parents].std(axis=0)
+
+    @cached_property
+    def _near(self) -> cKDTree:
+        return cKDTree(self.draws[:, self.parents] / self.spread)
+
+    def at(self, P: Array, steps: int = 30, resting: float = 1e-4, near: int = 16) -> Conditional:
+        """At rows of parents (M, parents), by Newton's ``steps`` from the mean of so many ``near``
+        draws, until one promises no more than ``resting`` nats."""
+        c, nearest = self.children.size, range(1, 1 + min(near, len(self.draws)))
+        x = self.draws[self._near.query(P / self.spread, nearest)[1]].mean(axis=1)
+        x[:, self.parents] = P
+        sd = np.tile(self.draws[:, self.children].std(axis=0), (len(P), 1))
+        rows, root = np.arange(len(P)), np.tile(np.eye(c), (len(P), 1, 1))
+        top = np.full(len(P), -np.inf)
         for _ in range(steps):
             check_interrupt()
             value, slope, H = self._derivatives(x[rows], sd[rows])
-            curvature, S, L = _definite(H)
+            curvature, S, L = _definite(H, value)
             sd[rows] = 1.0 / curvature
             root[rows] = curvature[..., None] * L
             step = np.linalg.solve(S, (slope * sd[rows])[..., None])[..., 0] * sd[rows]
             gain = 0.5 * np.sum(slope * step, axis=1)
             top[rows] = value + np.where(gain < resting, gain, 0.0)
             going = np.isfinite(value + gain) & ~(gain < resting)
-            rows, value, step = rows[going], value[going], step[going]
+            rows, before = rows[going], x[rows[going]]
+            x[rows] = self._uphill(before, value[going], step[going])
+            away = np.abs(x[rows] - before)[:, self.children]
+            sd[rows] = np.maximum(sd[rows], away)  # where a step went far all else is new
+            rows = rows[away.any(axis=1)]
             if not rows.size:
                 break
-            x[rows] = self._uphill(x[rows], value, step)
         half = np.log(np.einsum("mii->mi", root)).sum(axis=1)
         log_p = top - half + c * LOG_SQRT_2PI
         return Conditional(x, root, np.where(log_p < np.inf, log_p, -np.inf))
@@ -107,17 +114,23 @@ class ConditionalLaplace:
         away = x[:, self.children] - given.x[:, self.children]
         return np.einsum("mji,mj->mi", given.root, away), given.root
 
-    def _uphill(self, x: Array, value: Array, step: Array, halvings: int = 12) -> Array:
-        """After a step, halved as often as it takes to go uphill."""
-        out, left = x.copy(), np.arange(len(x))
-        for _ in range(halvings):
-            new = x[left]
-            new[:, self.children] += step[left]
-            better = self.model.log_prob(new) > value[left]
-            out[left[better]] = new[better]
-            left, step = left[~better], 0.5 * step
-            if not left.size:
-                break
+    def _uphill(self, x: Array, value: Array, step: Array, most: int = 12) -> Array:
+        """After a step, cut to a quarter as often as it takes to go uphill, or doubled as long as
+        it does: down an exponential Newton's have unit length."""
+        out, height = x.copy(), value.copy()
+
+        def better(rows: Indices, length: float) -> Flags:
+            new = x[rows]
+            new[:, self.children] += length * step[rows]
+            up = (reached := self.model.log_prob(new)) > height[rows]
+            out[rows[up]], height[rows[up]] = new[up], reached[up]
+            return up
+
+        first = better(rows := np.arange(len(x)), 1.0)
+        on, back = rows[first], rows[~first]
+        for k in range(1, most):
+            on = on[better(on, 2.0**k)] if on.size else on
+            back = back[~better(back, 0.25**k)] if back.size else back
         return out
 
     def _derivatives(self, x: Array, sd: Array, most: int = 2**22) -> tuple[Array, Array, Array]:
@@ -158,25 +171,25 @@ class ConditionalLaplace:
         return value, (up - down) / (2.0 * h), H
 
 
-def _definite(H: Array) -> tuple[Array, Array, Array]:
+def _definite(H: Array, value: Array) -> tuple[Array, Array, Array]:
     r"""Roots of the diagonals, matrices scaled by these, and Cholesky factors of the latter.
 
     Where some eigenvalues λ are not positive all are \|λ\|; a matrix that is not finite is I.
     """
     tiny = 1e-100  # number
-    least = 1e-10  # curvature relative to the diagonal
+    least = np.maximum(1e-10, 1e-12 * np.abs(value))  # curvature relative to the diagonal, or lost
     root = np.sqrt(np.abs(np.einsum("mii->mi", H)))
     usable = (root > tiny) & (root < 1.0 / tiny)
     bad = ~(usable.all(axis=1) & np.isfinite(H).all(axis=(1, 2)))
     root = np.where(bad[:, None], 1.0, root)
     S = np.where(bad[:, None, None], 0.0, H) / (root[:, :, None] * root[:, None, :])
-    S = S + np.where(bad, 1.0, least)[:, None, None] * np.eye(S.shape[1])
+    S = S + np.where(bad | ~(least < 1.0), 1.0, least)[:, None, None] * np.eye(S.shape[1])
     try:
         return root, S, np.asarray(np.linalg.cholesky(S), dtype=float)
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(S)
         values = np.abs(values)  # of slopes far beyond the diagonal's they are as large
-        values += least * np.maximum(values.max(axis=1, keepdims=True), 1.0)
+        values += 1e-10 * np.maximum(values.max(axis=1, keepdims=True), 1.0)
         S = (vectors * values[:, None]) @ np.swapaxes(vectors, 1, 2)
         return root, S, np.asarray(np.linalg.cholesky(S), dtype=float)
 

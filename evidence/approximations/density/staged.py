@@ -163,10 +163,10 @@ def _with_parents(
         if full or not each.max() > faintly:
             return
         rest = np.delete(rest, each.argmax())
-        inner = ConditionalLaplace.of(model, np.setdiff1d(np.arange(model.n), rest), draws)
+        inner = ConditionalLaplace(model, np.setdiff1d(np.arange(model.n), rest), draws)
         lines, high = _along(inner, draws)
         x = inner.at(lines[high]).x
-        away = np.abs(x - inner.centre)[:, inner.children] < astray * sd[inner.children]
+        away = np.abs(x - draws.mean(axis=0))[:, inner.children] < astray * sd[inner.children]
         points = np.concatenate([draws[:1], x[away.all(axis=1)]])
 
 

@@ -65,12 +65,43 @@ def fitted(name, centred=True, gradient=True):
 def test_laplace_is_exact_where_children_are_gaussian(gradient, centred):
     problem = walk(6, 0.5, 0.5)
     draws = bulk(problem, centred)
-    inner = conditional.ConditionalLaplace.of(
+    inner = conditional.ConditionalLaplace(
         problem.model(centred, gradient), np.array([0, 1]), draws
     )
     P = np.array([[-0.7, -0.6], [-4.0, 0.3], [0.2, -3.5], [-8.0, -1.0]])
     wanted = np.diag(problem.log_marginal(*P.T))
     np.testing.assert_allclose(inner.at(P).log_p, wanted, atol=1e-4 if gradient else 1e-2)
+
+
+@BOTH
+def test_children_that_fall_as_their_scale_grows(gradient):
+    """Counts of 400 in a group: its effect is 6 over their scale, on no plane."""
+
+    def log_p(x):
+        eta = np.exp(x[:, 0]) * x[:, 1]
+        with np.errstate(over="ignore"):
+            return -0.5 * (x**2).sum(axis=1) + 1200.0 * (eta - 6.0) - 3.0 * np.exp(eta)
+
+    def slopes(x):
+        eta = np.exp(x[:, 0]) * x[:, 1]
+        with np.errstate(over="ignore"):
+            of = 1200.0 - 3.0 * np.exp(eta)
+        return np.column_stack([of * eta, of * np.exp(x[:, 0])]) - x
+
+    more = {"grad": slopes} if gradient else {}
+    model = ev.DensityModel(log_p, dim=2, vectorized=True, **more)
+    v = np.random.default_rng(0).normal(1.0, 0.3, size=128)
+    inner = conditional.ConditionalLaplace(
+        model, np.array([0]), np.column_stack([v, 6.0 * np.exp(-v)])
+    )
+    P = np.array([-1.0, 1.0, 2.0, 3.0, 4.0, 5.0])[:, None]
+    eta = np.linspace(4.0, 8.0, 4001)
+    exact = [
+        np.log(np.trapezoid(np.exp(log_p(np.c_[0 * eta + u, eta / np.exp(u)]) + 1200.0), eta))
+        for u in P[:, 0]
+    ]
+    found = inner.log_marginal(P) + 1200.0
+    np.testing.assert_allclose(found, np.array(exact) - P[:, 0], atol=0.01)
 
 
 @pytest.mark.parametrize("slope", [1.0, 1e20, 1e180])
@@ -79,7 +110,7 @@ def test_curvatures_beyond_the_diagonal_have_a_factor(slope):
     H = np.random.default_rng(0).standard_normal((100, 5, 5))
     H[:, -1, :-1] *= slope
     H += np.swapaxes(H, 1, 2)
-    _, S, L = conditional._definite(H)
+    _, S, L = conditional._definite(H, np.zeros(100))
     assert np.isfinite(L).all()
     np.testing.assert_allclose(L @ np.swapaxes(L, 1, 2) / slope, S / slope, atol=1e-9)
 
@@ -88,7 +119,7 @@ def test_residuals_are_standard_normal():
     problem = groups(6, 2, 0.7, 0.7)
     draws = bulk(problem, True, 4000)
     model = problem.model()
-    u = conditional.ConditionalLaplace.of(model, np.array([0, 1]), draws).standardised(draws)[0]
+    u = conditional.ConditionalLaplace(model, np.array([0, 1]), draws).standardised(draws)[0]
     assert stats.kstest(u.ravel(), "norm").pvalue > 1e-3
     np.testing.assert_allclose(np.cov(u.T), np.eye(6), atol=0.1)
 
