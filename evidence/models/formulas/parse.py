@@ -112,23 +112,25 @@ def pieces(term: str, known: Collection[str]) -> list[str]:
 
 def columns(text: str, known: Collection[str]) -> list[str]:
     """Which of the ``known`` columns an expression mentions."""
-    words = (m[1] or (m[2] if m[3] is None else None) for m in _WORD.finditer(text))
-    return [word for word in dict.fromkeys(words) if word and word in known]
+    return [word for word in dict.fromkeys(_words(text)) if word in known]
 
 
 def check_names(text: str, known: Collection[str], namespace: Collection[str]) -> None:
     """Every name must be a column, or known where the formula was written."""
-    for match in _WORD.finditer(text):
-        word = match[1] or (match[2] if match[3] is None else None)
-        if (
-            word
-            and word not in known
-            and word.partition(".")[0] not in (*namespace, "True", "False", "inf")
-        ):
+    elsewhere = {*namespace, "True", "False", "inf"}
+    for word in _words(text):
+        if word not in known and word.partition(".")[0] not in elsewhere:
             raise InputError(
                 f"formula: data have no column {quoted(word)}{suggest(word, known)} Columns: "
                 f"{', '.join(map(str, known))}"
             )
+
+
+def _words(text: str) -> Iterator[str]:
+    """Names in an expression, but those of functions that it calls and of their arguments."""
+    for match in _WORD.finditer(text):
+        if word := match[1] or (match[2] if match[3] is None else None):
+            yield word
 
 
 def _response(formula: str, left: str) -> tuple[str, dict[str, str]]:
