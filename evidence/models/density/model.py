@@ -18,25 +18,9 @@ from ..identity import rounded
 from ..notebooks import InNotebooks
 from . import changes
 from .changes import Bounded
-from .functions import (
-    Call,
-    Functions,
-    MissingDerivative,
-    batched,
-    far_out,
-    no_nan,
-    value_and_gradient,
-)
+from .functions import Functions, MissingDerivative, batched, far_out, no_nan, value_and_gradient
 from .metrics import Fisher, Hessian, SoftAbs, check_metric
-from .priors import (
-    Dependent,
-    GaussianPrior,
-    Quantiles,
-    Transform,
-    check_prior,
-    names_of,
-    size_of,
-)
+from .priors import Dependent, GaussianPrior, Quantiles, Transform, check_prior, names_of, size_of
 from .symmetry import Chart, chart_of, scanned_of
 from .units import place
 
@@ -459,7 +443,7 @@ class DensityModel(InNotebooks):
             raise MissingDerivative("a change of variables needs grad= too, not only hessian=")
         return self.both(theta)[1]
 
-    def _need(self, name: str, argument: str | None = None) -> Call:
+    def _need(self, name: str, argument: str | None = None) -> Callable[..., Array]:
         if name not in self.calls:
             raise MissingDerivative(
                 f"this needs {argument or name}= of DensityModel (ev.from_jax derives it); moves "

@@ -18,13 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...execution.arguments import (
-    check_count,
-    check_memory,
-    check_positive,
-    number,
-    seed_sequence,
-)
+from ...execution.arguments import check_count, check_memory, check_positive, number, seed_sequence
 from ...numerics.arrays import Array
 from ..density.autodiff import from_jax
 from ..density.priors import GaussianPrior
