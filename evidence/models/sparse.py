@@ -25,7 +25,7 @@ from ..numerics.arrays import Array
 from ..numerics.sparse import Factor
 from . import likelihoods
 from .differences import central
-from .hyperparameters import Hyperparameters, free_parameters
+from .hyperparameters import free_parameters
 from .identity import rounded
 from .latent import LatentModel, check_mean, check_noise, megabytes, observations
 from .likelihoods.base import Likelihood
@@ -99,9 +99,8 @@ class SparseModel(LatentModel):
         P = self.n_predictors
         self.A = _design(given, N, n) if P == 1 else _designs(given, P, N, n)
         shapes = [(), (N,)] if P == 1 else [(), (P, N)]
-        self.offset: Array = np.broadcast_to(
-            array("offset", offset, *shapes), shapes[-1]
-        ).flatten()
+        offset = array("offset", offset, *shapes)
+        self.offset: Array = np.broadcast_to(offset, shapes[-1]).flatten()
         self._mean: Array = np.broadcast_to(array("mean", mean, (), (n,)), (n,)).copy()
         self.constraints = _constraints(self.precision, constraints, n)
         null = getattr(self.precision, "null", None)
@@ -129,9 +128,7 @@ class SparseModel(LatentModel):
         self._set_prior()
         check_mean("mean= or offset=", self.prior)
         check_noise("mean= or offset=", self)
-        self.hyperparameters: Hyperparameters = free_parameters(
-            {"": self.precision}, self.likelihood
-        )
+        self.hyperparameters = free_parameters({"": self.precision}, self.likelihood)
 
     def _set_prior(self) -> None:
         numbers = self._pattern.analysis.assemble(self.Q)
@@ -363,11 +360,10 @@ def _null_space(Q: csc_array, C: Array | None, *, null_share: float = 1e-10) -> 
         return null
     null /= np.linalg.norm(null, axis=0)
     basis, sizes, _ = np.linalg.svd(C.T - null @ (null.T @ C.T), full_matrices=False)
-    image = Q @ basis[:, sizes > 1e-6]
+    basis = basis[:, sizes > 1e-6]
+    image = Q @ basis
     values, vectors = np.linalg.eigh(image.T @ image)
-    return np.hstack(
-        [null, basis[:, sizes > 1e-6] @ vectors[:, values < (null_share * scale) ** 2]]
-    )
+    return np.hstack([null, basis @ vectors[:, values < (null_share * scale) ** 2]])
 
 
 def _further_null(

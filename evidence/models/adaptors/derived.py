@@ -49,9 +49,8 @@ class Graph(Here):
             if self._compiled is None:
                 from pymc.pytensorf import compile
 
-                self._compiled = compile(
-                    self.inputs, self.outputs, mode=self.mode, on_unused_input="ignore"
-                )
+                words = {"mode": self.mode, "on_unused_input": "ignore"}
+                self._compiled = compile(self.inputs, self.outputs, **words)
             return self._compiled(*arguments)
 
 

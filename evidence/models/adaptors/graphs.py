@@ -84,11 +84,8 @@ def _names(free: list[Any], shapes: list[Any], labels: dict[str, list[Any]]) -> 
 
 def _labels(model: Model) -> dict[str, list[Any]]:
     """The coordinates of every variable's dimensions, None where a dimension has none."""
-    coords = model.coords
-    return {
-        name: [coords.get(dim) for dim in dims or ()]
-        for name, dims in model.named_vars_to_dims.items()
-    }
+    coords, every = model.coords, model.named_vars_to_dims.items()
+    return {name: [coords.get(dim) for dim in dims or ()] for name, dims in every}
 
 
 def _bounded(model: Model) -> TensorVariable:
@@ -114,11 +111,8 @@ def _split(vector: TensorVariable, variables: list[Any], shapes: list[Any]) -> d
 def _check_types(free: list[Any], values: list[Any]) -> None:
     if not free:
         raise InputError("the PyMC model has no free variables: there is nothing to integrate")
-    discrete = [
-        rv.name
-        for rv, value in zip(free, values, strict=True)
-        if not value.dtype.startswith("float")
-    ]
+    pairs = zip(free, values, strict=True)
+    discrete = [rv.name for rv, value in pairs if not value.dtype.startswith("float")]
     if discrete:
         raise InputError(
             f"the PyMC model has discrete free variables ({', '.join(discrete)}), over which no "

@@ -103,17 +103,15 @@ def from_numpyro(
         key = jax.random.PRNGKey(int(rng.integers(2**31)))
         with jax.enable_x64(True):
             drawn = Predictive(model, num_samples=size)(key, *args, **given)
-        return np.concatenate(
-            [np.asarray(drawn[name], float).reshape(size, -1) for name in values], axis=1
-        )
+        parts = [np.asarray(drawn[name], float).reshape(size, -1) for name in values]
+        return np.concatenate(parts, axis=1)
 
     metric = words.pop("metric", "softabs")
     dim = sum(map(prod, inside.values()))
     derived = from_jax(Here(log_density), dim, metric=metric)
     names = [name for site, shape in outside.items() for name in indexed(site, shape)]
-    report = Report(
-        Compiled("logdensity", Here(outward)), Compiled("logdensity", Here(inward)), tuple(names)
-    )
+    both = Compiled("logdensity", Here(outward)), Compiled("logdensity", Here(inward))
+    report = Report(*both, tuple(names))
     words.setdefault("sampler", Here(prior))
     title = f"NumPyro model {getattr(model, '__name__', '')}".strip()
     functions = derived.functions._asdict()

@@ -69,11 +69,8 @@ def batched(functions: Functions, metric: object, vectorized: bool) -> dict[str,
     given = functions._asdict()
     if isinstance(metric, Fisher):
         given |= {f"Fisher.{name}": function for name, function in vars(metric).items()}
-    return {
-        name: Batched(name, given[name], vectorized)
-        for name in _AXES
-        if given.get(name) is not None
-    }
+    there = [name for name in _AXES if given.get(name) is not None]
+    return {name: Batched(name, given[name], vectorized) for name in there}
 
 
 def value_and_gradient(

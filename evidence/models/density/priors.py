@@ -221,9 +221,8 @@ class _HalfNormals(_Normals):
 
     def log_density(self, theta: Array) -> Array:
         z = (theta - self.loc) / self.scale
-        return np.where(
-            z >= 0.0, 0.5 * np.log(2.0 / np.pi) - 0.5 * z * z - np.log(self.scale), -np.inf
-        )
+        log_f = 0.5 * np.log(2.0 / np.pi) - 0.5 * z * z - np.log(self.scale)
+        return np.where(z >= 0.0, log_f, -np.inf)
 
 
 class _Exponentials(_Normals):
@@ -293,11 +292,8 @@ class _OfRows(_Alike):
         super().__init__([distribution])
 
     def quantile(self, x: Array) -> Array:
-        tail = ndtr(-np.abs(x))
-        upper, lower = (
-            self._each(f, tail) for f in (self.distribution.isf, self.distribution.ppf)
-        )
-        return np.where(x > 0.0, upper, lower)
+        tail, own = ndtr(-np.abs(x)), self.distribution
+        return np.where(x > 0.0, self._each(own.isf, tail), self._each(own.ppf, tail))
 
     def score(self, theta: Array) -> Array:
         low, high = (self._each(f, theta) for f in (self.distribution.cdf, self.distribution.sf))
@@ -611,11 +607,8 @@ def _text(entry: object) -> tuple[Any, ...]:
     if not inspect.isfunction(entry):
         return (id(entry),)
     cells = tuple(map(id, entry.__closure__ or ()))
-    defaults = (
-        *map(id, entry.__defaults__ or ()),
-        *map(id, (entry.__kwdefaults__ or {}).values()),
-    )
-    return entry.__code__, id(entry.__globals__), cells, defaults
+    defaults = (*(entry.__defaults__ or ()), *(entry.__kwdefaults__ or {}).values())
+    return entry.__code__, id(entry.__globals__), cells, tuple(map(id, defaults))
 
 
 def _is_multivariate(prior: object) -> TypeGuard[Any]:

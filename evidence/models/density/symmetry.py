@@ -146,16 +146,9 @@ def chart_of(
     """
     if periodic is None and exchangeable is None:
         return Chart()
-    angles = np.array(
-        [coordinate(model, "periodic", name) for name in periodic or ()], dtype=np.intp
-    )
-    rows = [
-        [
-            coordinate(model, "exchangeable", one)
-            for one in ([label] if isinstance(label, str) else label)
-        ]
-        for label in exchangeable or ()
-    ]
+    angles = np.array([coordinate(model, "periodic", name) for name in periodic or ()], np.intp)
+    named = ([label] if isinstance(label, str) else label for label in exchangeable or ())
+    rows = [[coordinate(model, "exchangeable", one) for one in label] for label in named]
     if len({len(row) for row in rows}) > 1 or len(rows) == 1 or len(rows) > most_labels:
         raise InputError(
             f"exchangeable: from 2 to {most_labels} labels with as many parameters each, such as "

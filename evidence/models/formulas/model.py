@@ -265,9 +265,8 @@ class FormulaModel(SparseModel):
 
     def __repr__(self) -> str:
         further = "".join(f", {name} ~ {text}" for name, text in self.further.items())
-        return (
-            f"FormulaModel({self.formula!r}{further}, rows={self.y.size}, latent values={self.n})"
-        )
+        sizes = f"rows={self.y.size}, latent values={self.n}"
+        return f"FormulaModel({self.formula!r}{further}, {sizes})"
 
 
 def _seen(term: Term, data: pd.DataFrame) -> csr_array:
@@ -710,12 +709,10 @@ def _source(
     gone = table[[name for name in used if name not in ends]].isna().any(axis=1).to_numpy()
     notes = []
     if gone.any():
-        where = ", ".join(name for name in used if table[name].isna().any())
+        lost, where = int(gone.sum()), ", ".join(n for n in used if table[n].isna().any())
         if missing == "error":
-            raise InputError(f"data: {int(gone.sum())} rows have missing values in {where}")
-        notes.append(
-            f"{int(gone.sum())} of {len(table)} rows have missing values ({where}): left out"
-        )
+            raise InputError(f"data: {lost} rows have missing values in {where}")
+        notes.append(f"{lost} of {len(table)} rows have missing values ({where}): left out")
     frame = table.loc[~gone, used].reset_index(drop=True)
     for name in used:
         if frame[name].dtype.name == "category":

@@ -154,6 +154,5 @@ def _correlations(names: Sequence[str], prior: object, key: str) -> dict[str, An
     k = int((1 + np.sqrt(1 + 8 * len(names))) / 2)
     earlier = np.tril_indices(k, -1)[1]
     shapes = float(match[1]) + 0.5 * (k - 2 - earlier)
-    return {
-        name: stats.beta(a, a, loc=-1.0, scale=2.0) for name, a in zip(names, shapes, strict=True)
-    }
+    pairs = zip(names, shapes, strict=True)
+    return {name: stats.beta(a, a, loc=-1.0, scale=2.0) for name, a in pairs}

@@ -213,10 +213,8 @@ class Common:
         spread, middle = _spread(X), X.mean(axis=0)
         sd = slopes * scale / np.where(spread > 0.0, spread, np.abs(middle))
         mean = np.zeros(len(sd))
-        own = [
-            _normal(name, owner, given)
-            for name, owner in zip(design.names, design.owners, strict=True)
-        ]
+        pairs = zip(design.names, design.owners, strict=True)
+        own = [_normal(name, owner, given) for name, owner in pairs]
         for j, pair in enumerate(own):
             if pair is not None:
                 mean[j], sd[j] = pair
@@ -348,10 +346,8 @@ class Groups:
     def _at(self, codes: NDArray[np.intp], data: pd.DataFrame) -> csr_array:
         X, k = self.design.columns(data)[:, list(self.correlated)], len(self.correlated)
         columns = k * codes[:, None] + np.arange(k)
-        starts = k * np.arange(len(X) + 1)
-        return csr_array(
-            (X.ravel(), columns.ravel(), starts), shape=(len(X), k * len(self.levels))
-        )
+        entries = X.ravel(), columns.ravel(), k * np.arange(len(X) + 1)
+        return csr_array(entries, shape=(len(X), k * len(self.levels)))
 
 
 def keys(factor: str, data: pd.DataFrame) -> pd.Index:

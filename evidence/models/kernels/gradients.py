@@ -117,12 +117,8 @@ def _asked(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:
 
 def _leaf(kernel: Kernel, K: Value, **slopes: Callable[[Array], float]) -> tuple[Value, Pullback]:
     """K, and what W makes of the parameters that are not fixed, in the kernel's order."""
-    free = [
-        slope
-        for name, slope in slopes.items()
-        if not getattr(kernel, f"hyperparameter_{name}").fixed
-    ]
-    return K, lambda W: np.array([slope(W) for slope in free])
+    free = [name for name in slopes if not getattr(kernel, f"hyperparameter_{name}").fixed]
+    return K, lambda W: np.array([slopes[name](W) for name in free])
 
 
 def _constant(kernel: Kernel, X: Array) -> tuple[Value, Pullback]:

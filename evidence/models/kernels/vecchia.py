@@ -173,10 +173,8 @@ class VecchiaPrior(SparsePrior):
             inner = _jittered(K[:, :-1, :-1], self.jitter)
             weights[own] = np.linalg.solve(inner, k[:, :, None])[:, :, 0]
             variances[own] = K[:, -1, -1] - np.einsum("bm,bm->b", k, weights[own])
-        starts = np.arange(len(X) + 1) * near.shape[1]
-        A = csr_array(
-            (weights.ravel(), near.ravel(), starts), shape=(len(X), len(self.neighbours.X))
-        )
+        entries = weights.ravel(), near.ravel(), np.arange(len(X) + 1) * near.shape[1]
+        A = csr_array(entries, shape=(len(X), len(self.neighbours.X)))
         return A, np.maximum(variances, 0.0)
 
 

@@ -217,9 +217,8 @@ class Likelihood(ABC):
 
     def predictive(self, mean: ArrayLike, var: ArrayLike) -> Predictive:
         """Mean and variance of a new ``y`` under ``x ~ N(mean, var)``."""
-        return self._predictive(
-            *np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
-        )
+        mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
+        return self._predictive(mean, var)
 
     def _predictive(self, mean: Array, var: Array) -> Predictive:
         """By 64-point quadrature."""

@@ -166,9 +166,8 @@ class Bounded(Likelihood):
 
     def _tidy(self, **values: Array) -> None:
         """Bounds as fields are, a number or a tuple, and what they are of checked."""
-        within = (
-            self.of.of if isinstance(self.of, Censored) and self.name != "censored" else self.of
-        )
+        of = self.of
+        within = of.of if isinstance(of, Censored) and self.name != "censored" else of
         if getattr(within, "name", "") not in self.kernels:
             raise InputError(
                 f"the likelihood of {self.name} data must be one of {', '.join(self.kernels)}, "

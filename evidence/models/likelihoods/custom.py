@@ -166,9 +166,8 @@ def from_function(
         )
     if not isinstance(params, Mapping | None):
         raise InputError(f"params must map names to numbers, got {shown(params)}")
-    values = tuple(
-        (key, check_parameter(key, value, -np.inf)) for key, value in (params or {}).items()
-    )
+    given = (params or {}).items()
+    values = tuple((key, check_parameter(key, value, -np.inf)) for key, value in given)
     if example_y is not None and check is None:
         example_y = array("example_y", example_y, (), ("n",))
     likelihood = CustomLikelihood(function, name, values, hooks, log_concave)

@@ -321,8 +321,7 @@ def cumulants(moments: Array) -> Array:
     mu[0], mu[1] = 1.0, 0.0
     kappa = np.zeros_like(mu)
     for n in range(2, mu.shape[0]):
-        kappa[n] = mu[n] - sum(
-            math.comb(n - 1, k - 1) * kappa[k] * mu[n - k] for k in range(2, n - 1)
-        )
+        terms = (math.comb(n - 1, k - 1) * kappa[k] * mu[n - k] for k in range(2, n - 1))
+        kappa[n] = mu[n] - sum(terms)
     kappa[:2] = moments[:2]
     return kappa

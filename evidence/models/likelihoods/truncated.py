@@ -168,6 +168,5 @@ class Truncated(Bounded):
             seen = np.where(left, lower, y)
             until = np.where(right, upper, np.where(kind == INTERVAL, np.minimum(until, upper), y))
             kind = np.where(left | right, INTERVAL, kind)
-        return np.concatenate(
-            [rows_of(base, seen, kind, until), rows_of(base, start, window, end)]
-        )
+        of_window = rows_of(base, start, window, end)
+        return np.concatenate([rows_of(base, seen, kind, until), of_window])

@@ -100,10 +100,8 @@ def bym2(
     (bym2(4 sites, sigma=0.5, phi=0.8), 8, (4, 8))
     """
     field = icar(graph, n=n)
-    one, unit = eye_array(field.n), np.eye(2)
+    one, unit, R = eye_array(field.n), np.eye(2), field.structure
     b, u = np.diag(unit[0]), np.diag(unit[1])
-    parts = Combination.of(
-        kron(b, one), kron(unit[::-1], one), kron(u, one), kron(u, field.structure)
-    )
+    parts = Combination.of(kron(b, one), kron(unit[::-1], one), kron(u, one), kron(u, R))
     design = selection(np.arange(field.n), 2 * field.n)
     return BYM2(field, parts, sigma, phi, sigma_bounds, phi_bounds, design)

@@ -135,9 +135,8 @@ def matern_grid(
     least = 10 * math.prod(size + 2 * (margin or 0) for size in cells)
     check_memory("shape", shape, least)
     check_memory("range", range, 10, *wide)
-    laplacian: sparray = reduce(
-        lambda done, size: kronsum(_path(size), done), wide[1:], _path(wide[0])
-    )
+    first, *others = map(_path, wide)
+    laplacian: sparray = reduce(lambda done, path: kronsum(path, done), others, first)
     powers = [eye_array(math.prod(wide)), laplacian]
     powers += [laplacian @ laplacian] if alpha > 1 else []
     powers += [powers[-1] @ laplacian] if alpha > 2 else []
@@ -160,7 +159,5 @@ def _path(n: int) -> sparray:
     """The Laplacian of n cells in a row."""
     degrees = np.full(n, 2.0)
     degrees[[0, -1]] -= 1.0
-    minus = [-np.ones(n - 1)] * 2
-    return diags_array(
-        [*minus, degrees if n > 1 else np.zeros(1)], offsets=(-1, 1, 0), shape=(n, n)
-    )
+    diagonals = [*[-np.ones(n - 1)] * 2, degrees if n > 1 else np.zeros(1)]
+    return diags_array(diagonals, offsets=(-1, 1, 0), shape=(n, n))

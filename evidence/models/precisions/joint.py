@@ -52,10 +52,8 @@ class Blocks(Precision):
 
     @property
     def constraints(self) -> tuple[csr_array, Array] | None:
-        every = [
-            part.constraints or (csr_array((0, part.n)), np.zeros(0))
-            for part in self.parts.values()
-        ]
+        parts = self.parts.values()
+        every = [part.constraints or (csr_array((0, part.n)), np.zeros(0)) for part in parts]
         r = np.concatenate([r for _, r in every])
         return (block_diag([C for C, _ in every], format="csr"), r) if r.size else None
 

@@ -79,9 +79,8 @@ def rw2(n: int, sigma: float = 1.0, *, sigma_bounds: Bounds = WIDE) -> Scaled:
     (rw2(100, sigma=1), (2, 100))
     """
     check_size("n", n, 4, least=3)
-    D = diags_array(
-        [np.ones(n - 2)] * 2 + [np.full(n - 2, -2.0)], offsets=(0, 2, 1), shape=(n - 2, n)
-    )
+    one = np.ones(n - 2)
+    D = diags_array([one, one, -2.0 * one], offsets=(0, 2, 1), shape=(n - 2, n))
     i = np.arange(float(n))
     line = i - i.mean()
     basis = np.stack([np.full(n, 1.0 / math.sqrt(n)), line / np.linalg.norm(line)], axis=1)
