@@ -37,9 +37,8 @@ def new_figure(
     """
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(width, height), layout="constrained", **options
-    )
+    options |= {"figsize": (width, height), "layout": "constrained"}
+    figure, axes = plt.subplots(rows, columns, **options)
     backend = plt.get_backend().lower()
     if backend in _FOR_FILES or (returned and "inline" in backend):
         plt.close(figure)

@@ -39,9 +39,8 @@ def plot_reliability(calibration: Calibration, *, bins: int = 6) -> Figure:
     left.set(xlabel="probability of the model", ylabel="how often it is true", title="Evidences")
     grid, n = np.linspace(0.0, 1.0, 101), max(map(len, calibration.ranks.values()), default=1)
     for (_, shade), (label, u) in zip(looks(), calibration.ranks.items(), strict=False):
-        right.step(
-            grid, np.searchsorted(np.sort(u), grid) / u.size - grid, color=shade, label=label
-        )
+        away = np.searchsorted(np.sort(u), grid) / u.size - grid
+        right.step(grid, away, color=shade, label=label)
     band = 1.96 * np.sqrt(grid * (1.0 - grid) / n)
     right.fill_between(grid, -band, band, color=INK, alpha=0.12, lw=0)
     right.set(xlabel="rank", ylabel="distribution function - rank", title="Parameters")

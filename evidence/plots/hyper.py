@@ -44,9 +44,8 @@ def plot_hyper_draws(draws: HyperDraws, *, rows: int = 6) -> Figure:
     check_count("rows", rows, optional=False)
     order = np.argsort(np.nan_to_num(draws.ess, nan=-1.0), kind="stable")
     shown = sorted(order) if len(order) <= rows else order[:rows]
-    figure, axes = new_figure(
-        10, 0.8 + 2.2 * len(shown), len(shown), 2, squeeze=False, width_ratios=(2, 1)
-    )
+    n = len(shown)
+    figure, axes = new_figure(10, 0.8 + 2.2 * n, n, 2, squeeze=False, width_ratios=(2, 1))
     for (left, right), p in zip(axes, shown, strict=True):
         name, values = draws.names[p], draws.values[:, :, p]
         plot_trace(values, left)

@@ -64,12 +64,9 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
     for row, values in zip(rows, table.itertuples(), strict=True):
         if top - values.logz < _HUGE:
             p = values.probability
-            share = (
-                f"P = {p:.3f}"
-                if 5e-4 <= p < 0.9995
-                else "P " + ("> 0.999" if p > 0.5 else "< 0.001")
-            )
-            ax.annotate(share, (1.01, row), **look)
+            extreme = "> 0.999" if p > 0.5 else "< 0.001"
+            share = f"= {p:.3f}" if 5e-4 <= p < 0.9995 else extreme
+            ax.annotate(f"P {share}", (1.01, row), **look)
         else:
             ax.annotate(f"← {values.logz:.1f}", (0.01, row), color="0.35", **look)
     ax.set_yticks(rows, table.index)
@@ -172,7 +169,5 @@ def _write(ax: Axes, x: Array, y: Array, z: Array, form: str, most: int = 100) -
     box = {"boxstyle": "round,pad=0.1", "fc": "w", "ec": "none", "alpha": 0.7}
     for j, i in np.argwhere(np.isfinite(z)) if z.size <= most else ():
         words = f"{z[j, i]:{form}}"
-        words = words if float(words) else "0"
-        ax.text(
-            x[i], y[j], words.replace("-", "−"), ha="center", va="center", fontsize=7, bbox=box
-        )
+        words = words.replace("-", "−") if float(words) else "0"
+        ax.text(x[i], y[j], words, ha="center", va="center", fontsize=7, bbox=box)

@@ -47,15 +47,13 @@ def plot_prediction(prediction: Prediction, ax: Axes | None = None) -> Axes:
     x = X[order, 0]
     binary = hasattr(prediction.likelihood, "probability")
     middle, low, high = expected(prediction)
+    look: dict[str, Any] = {"color": INK, "lw": 0}
     if not binary:
         ends = prediction.quantiles([0.05, 0.95], of="y")[:, order]
-        ax.fill_between(
-            x, ends[0], ends[1], color=INK, alpha=0.12, lw=0, label="new observation, 90 %"
-        )
+        ax.fill_between(x, *ends, alpha=0.12, label="new observation, 90 %", **look)
     name = "P(y = +1)" if binary else "E[y]"
-    ax.fill_between(
-        x, low[order], high[order], color=INK, alpha=0.3, lw=0, label=f"{name} given x, 90 %"
-    )
+    label = f"{name} given x, 90 %"
+    ax.fill_between(x, low[order], high[order], alpha=0.3, label=label, **look)
     ax.plot(x, middle[order], color=INK, lw=1.5, label=name)
     if prediction.data is not None:
         inputs, y = prediction.data
@@ -182,10 +180,9 @@ def _map(ax: Axes, prediction: ClassPrediction, X: Array, depth: float = 0.5) ->
         ax.pcolormesh(*grid, colours[order].reshape(*shape, 3), shading="nearest")
         for column in p[order].T:
             rest = np.where(p[order] == column[:, None], -np.inf, p[order]).max(axis=1)
-            if np.ptp(np.sign(column - rest)) > 0.0:
-                ax.contour(
-                    *grid, (column - rest).reshape(shape), [0.0], colors="k", linewidths=0.8
-                )
+            lead = (column - rest).reshape(shape)
+            if np.ptp(np.sign(lead)) > 0.0:
+                ax.contour(*grid, lead, [0.0], colors="k", linewidths=0.8)
     else:
         ax.scatter(X[:, 0], X[:, 1], c=colours, s=25, lw=0)
     if prediction.data is not None:
