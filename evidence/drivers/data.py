@@ -228,9 +228,8 @@ class Sequential(Loop[Front, int]):
         return range(self.prepared.model.n)
 
     def start(self, rng: np.random.Generator, n_islands: int, n_particles: int) -> Front:
-        return Front(
-            rng, np.zeros((n_islands, n_particles)), np.zeros(n_islands), prepared=self.prepared
-        )
+        log_w, log_z = np.zeros((n_islands, n_particles)), np.zeros(n_islands)
+        return Front(rng, log_w, log_z, prepared=self.prepared)
 
     def weigh(self, population: Front, stage: int) -> Weights:
         return Weights(population.log_w + population.predict(population.present))

@@ -55,9 +55,8 @@ class Jumps:
         """log p_β / q, up to a constant."""
         x = self.path.to_shared(move.latent(self.path, state))
         log_parts = self.mixture.log_parts(x)
-        return np.asarray(
-            beta * state.tilt + log_parts[:, self.best] - logsumexp(log_parts, axis=1)
-        )
+        log_p = beta * state.tilt + log_parts[:, self.best]
+        return np.asarray(log_p - logsumexp(log_parts, axis=1))
 
     def _draw(self, rng: np.random.Generator, chosen: Indices) -> Array:
         """One draw of each chosen component, as states of the chains' path."""

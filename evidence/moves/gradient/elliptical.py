@@ -132,10 +132,8 @@ class EllipticalSlice(LatentMove):
         with np.errstate(invalid="ignore"):  # a state of density zero at β = 0
             level = beta * state.tilt - rng.standard_exponential(m)
         high = rng.uniform(0.0, 2.0 * np.pi, m)
-        x, tilt = np.empty_like(state.x), np.empty(m)
-        slices = Slices(
-            path.mean, state.x, v, beta, level, high - 2.0 * np.pi, high, high.copy(), x, tilt
-        )
+        low, x, tilt = high - 2.0 * np.pi, np.empty_like(state.x), np.empty(m)
+        slices = Slices(path.mean, state.x, v, beta, level, low, high, high.copy(), x, tilt)
         rows, evaluations = np.arange(m), 0
         for _ in range(rounds):
             u = rng.random((rows.size, draws))
