@@ -246,9 +246,8 @@ def fits(shape: tuple[int, ...], wanted: Shape) -> bool:
 
 def _in_words(shapes: tuple[Shape, ...]) -> str:
     listed = [str(shape).replace("'", "") for shape in shapes if shape]
-    words = ["a number"] * (() in shapes) + [f"an array of shape {' or '.join(listed)}"] * any(
-        shapes
-    )
+    words = ["a number"] if () in shapes else []
+    words += [f"an array of shape {' or '.join(listed)}"] if listed else []
     return " or ".join(words)
 
 

@@ -175,9 +175,7 @@ def _unpack(file: BinaryIO) -> dict[str, NDArray[Any]]:
         unpacked = sum(entry.file_size for entry in entries)
         if unpacked > _most(size):
             raise ValueError(f"{size} bytes claim to hold {unpacked}")
-        return {
-            entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in entries
-        }
+        return {one.filename.removesuffix(".npy"): _array(archive.read(one)) for one in entries}
 
 
 def _array(content: bytes) -> NDArray[Any]:

@@ -87,14 +87,12 @@ class Remote:
     notes: list[str] = field(default_factory=list)
 
     def submit(self, index: int, parcel: bytes | None = None) -> None:
-        left = self.clock.remaining()
+        task, left = self.tasks[index], self.clock.remaining()
         deadline = math.inf if left is None else time.time() + left
         with warnings.catch_warnings():  # a worker gets the parcel once: there is no better way
             warnings.filterwarnings("ignore", "Sending large graph")
             try:
-                future = self.executor.submit(
-                    answer, self.job.key, parcel, self.tasks[index], deadline
-                )
+                future = self.executor.submit(answer, self.job.key, parcel, task, deadline)
             except BrokenExecutor:
                 raise
             except RuntimeError as error:  # somebody has shut it down

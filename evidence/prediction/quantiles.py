@@ -180,10 +180,8 @@ def _whole(excess: Excess, grid: Grid) -> Array:
 def _simulated(q: Array, nodes: list[Part], *, simulated: int = 10) -> Array:
     """``simulated``: observations per node."""
     rng = np.random.default_rng(0)
-    drawn = [
-        p._replace(mean=p.likelihood.simulate(np.repeat(p.mean, simulated, axis=0), rng))
-        for p in nodes
-    ]
+    many = ((p, np.repeat(p.mean, simulated, axis=0)) for p in nodes)
+    drawn = [p._replace(mean=p.likelihood.simulate(x, rng)) for p, x in many]
     y = np.concatenate([part.mean for part in drawn])
     order = np.argsort(y, axis=0)
     below = np.cumsum(np.concatenate([part.weights for part in drawn])[order], axis=0)

@@ -306,10 +306,8 @@ class Comparison(ResultOnAxes):
             text.append(f"{answer}.")
         text.append("Errors are standard errors of Monte Carlo.")
         for name, result in self.results.items():
-            given = result.settings.get("priors") or {}
-            priors = result.model.get("priors") or "; ".join(
-                f"{n} ~ {p}" for n, p in given.items()
-            )
+            given = (result.settings.get("priors") or {}).items()
+            priors = result.model.get("priors") or "; ".join(f"{n} ~ {p}" for n, p in given)
             about = result._about_model().removeprefix("model: ")
             text.append(f"Priors of {name}: {priors}." if priors else f"{name}: {about}.")
         text += [f"Warning: {warning}." for warning in self.warnings]

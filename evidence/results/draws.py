@@ -178,9 +178,8 @@ class Draws(Result):
             Posterior mass of the interval: 0.95 makes columns ``q2.5`` and ``q97.5``.
         """
         ends = {name: q for name, q in quantiles_of(level).items() if name != "median"}
-        found = diagnostics.by_coordinate(
-            lambda z: np.quantile(z, list(ends.values()), axis=(1, 2)), self.x
-        )
+        levels = list(ends.values())
+        found = diagnostics.by_coordinate(lambda z: np.quantile(z, levels, axis=(1, 2)), self.x)
         return data_frame(
             {
                 "mean": self.mean,

@@ -89,9 +89,8 @@ def inclusion(
 
 def _odds(table: DataFrame, weights: Array, on: Array, off: Array) -> tuple[float, float]:
     """log of the change of odds, and its error to first order."""
-    total = [(logsumexp((weights + table.logz)[s]), logsumexp(weights[s])) for s in (on, off)]
-    shares = [
-        np.exp((weights + table.logz)[s] - t) for s, (t, _) in zip((on, off), total, strict=True)
-    ]
+    logs = weights + table.logz
+    total = [(logsumexp(logs[s]), logsumexp(weights[s])) for s in (on, off)]
+    shares = [np.exp(logs[s] - t) for s, (t, _) in zip((on, off), total, strict=True)]
     se = np.linalg.norm(np.concatenate(shares) * np.append(table.logz_se[on], table.logz_se[off]))
     return float(total[0][0] - total[0][1] - total[1][0] + total[1][1]), float(se)
