@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..messages import suggest
@@ -55,6 +56,16 @@ def offered(
             return import_module(f"{home.__name__}.{name}")
 
     return homes, fetch, lambda: sorted(homes)
+
+
+def needed(module: str, what: str, extra: str) -> ModuleType:
+    """An optional package, or where to get it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ImportError(
+            f"{what}, which is not installed: pip install 'log-evidence[{extra}]'"
+        ) from None
 
 
 class Later:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...execution.arguments import shown
+from ...execution.lazy import needed
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..density.autodiff import Compiled, from_jax
 from .derived import Here
-from .program import ProgramModel, Report, check_words, indexed, needed, pieces
+from .program import ProgramModel, Report, check_words, indexed, pieces
 
 if TYPE_CHECKING:
     from jax import Array as JaxArray

@@ -8,10 +8,8 @@ than there are coordinates: a simplex of three parts has two.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from itertools import product
 from math import prod
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -115,16 +113,6 @@ def indexed(name: str, shape: tuple[int, ...], labels: Sequence[Any] = ()) -> li
         if words is not None and len({*map(str, words)}) == len(axis):
             axis[:] = map(str, words)
     return [f"{name}[{','.join(index)}]" for index in product(*axes)]
-
-
-def needed(module: str, what: str, extra: str) -> ModuleType:
-    """An optional package, or where to get it."""
-    try:
-        return import_module(module)
-    except ImportError:
-        raise ImportError(
-            f"{what}, which is not installed: pip install 'log-evidence[{extra}]'"
-        ) from None
 
 
 def check_words(words: dict[str, Any], adaptor: str) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...execution.arguments import shown
+from ...execution.lazy import needed
 from ...messages import InputError
 from ...numerics.arrays import Array
 from ..density.autodiff import Compiled, from_jax
 from .derived import Graph, Here, derive, rowwise
 from .graphs import Graphs, graphs_of
-from .program import ProgramModel, Report, check_words, needed
+from .program import ProgramModel, Report, check_words
 
 _PYTHON = "FAST_COMPILE"  # what is called seldom is not worth a C compiler's time
 

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from ...execution.arguments import shown
+from ...execution.lazy import needed
 from ...messages import InputError
 from ...numerics.arrays import Array
-from .program import ProgramModel, Report, check_words, needed
+from .program import ProgramModel, Report, check_words
 
 _NEEDED = (
     "log_density",

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...execution.arguments import check_function
 from ...execution.clock import check_interrupt
+from ...execution.lazy import needed
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .functions import Functions
@@ -176,10 +177,4 @@ def _derive_metric(G: Callable[..., Any]) -> Fisher:
 
 
 def _import() -> ModuleType:
-    try:
-        import jax
-    except ImportError:
-        raise ImportError(
-            "ev.from_jax needs JAX, which is not installed: pip install 'log-evidence[jax]'"
-        ) from None
-    return jax
+    return needed("jax", "ev.from_jax needs JAX", "jax")
