@@ -35,7 +35,6 @@ from ..likelihoods.censored import Censored
 from ..likelihoods.predicted import Predicted, Several, predicted
 from ..likelihoods.softmax import Softmax
 from ..likelihoods.truncated import Truncated
-from ..precisions.base import Hyperparameter
 from ..precisions.joint import Blocks
 from ..priors import Priors
 from ..sparse import SparseModel
@@ -53,29 +52,21 @@ _BOUNDS = ("cens", "trunc")
 class Terms(Blocks):
     """The priors of a formula's terms, side by side; names as people write them."""
 
-    @property
-    def hyperparameters(self) -> list[Hyperparameter]:
-        return [
-            parameter._replace(name=_named(term, parameter.name))
-            for term, part in self.parts.items()
-            for parameter in part.hyperparameters
-        ]
-
-
-def _named(term: str, parameter: str) -> str:
-    """``sd(x)`` of the effects ``1+x|g`` is ``sd(x|g)``."""
-    predictor, _, term = term.rpartition(" ~ ")
-    factor = term.partition("|")[2]
-    if factor:
-        name = f"{parameter[:-1]}|{factor})"
-    else:
-        name = parameter if parameter == f"sd({term})" else f"{term}__{parameter}"
-    return named_effect(predictor, name)
+    @staticmethod
+    def spelled(block: str, parameter: str) -> str:
+        """``sd(x)`` of the effects ``1+x|g`` is ``sd(x|g)``."""
+        predictor, _, term = block.rpartition(" ~ ")
+        factor = term.partition("|")[2]
+        if factor:
+            name = f"{parameter[:-1]}|{factor})"
+        else:
+            name = parameter if parameter == f"sd({term})" else f"{term}__{parameter}"
+        return named_effect(predictor, name)
 
 
 def parameters_of(term: Term) -> list[str]:
     """Names of a term's hyperparameters."""
-    return [_named(term.name, parameter.name) for parameter in term.precision.hyperparameters]
+    return [Terms.spelled(term.name, each.name) for each in term.precision.hyperparameters]
 
 
 class FormulaModel(SparseModel):
@@ -126,15 +117,10 @@ class FormulaModel(SparseModel):
         precision = Terms({term.name: term.precision for term in terms})
         self.formula, self.terms, self.further = formula, tuple(terms), further
         self.likelihood = observed.likelihood
-        mean = [getattr(term, "mean", np.zeros(term.precision.n)) for term in terms]
-        super().__init__(
-            precision,
-            observed.y,
-            likelihood=observed.likelihood,
-            A=self.designs(data) if further else self.design(data),
-            mean=np.concatenate(mean),
-            offset=offset,
-        )
+        means = [getattr(term, "mean", np.zeros(term.precision.n)) for term in terms]
+        mean, lik = np.concatenate(means), observed.likelihood
+        A = self.designs(data) if further else self.design(data)
+        super().__init__(precision, observed.y, likelihood=lik, A=A, mean=mean, offset=offset)
         self.notes, self.levels = (*self.notes, *observed.notes), observed.levels
 
     @property
@@ -193,13 +179,7 @@ class FormulaModel(SparseModel):
         offset = self.new_offset(frame)
         if new_groups == "error":
             return self.design(frame), offset, None
-        pairs = [
-            term.split(frame)
-            if isinstance(term, Groups)
-            else (_seen(term, frame), csr_array((len(frame), term.precision.n)))
-            for term in self.terms
-        ]
-        each = (self._side_by_side(part) for part in zip(*pairs, strict=True))
+        each = map(self._side_by_side, zip(*(_split(t, frame) for t in self.terms), strict=True))
         known, new = (csr_array(vstack(part, format="csr")) for part in each)
         return known, offset, new if new_groups == "prior" else None
 
@@ -273,6 +253,13 @@ def _seen(term: Term, data: pd.DataFrame) -> csr_array:
     """What rows of data see of the latent values of one term."""
     rows, seen = term.rows(data), term.precision.design
     return rows if seen is None else csr_array(rows @ seen)
+
+
+def _split(term: Term, data: pd.DataFrame) -> tuple[csr_array, csr_array]:
+    """The same of groups that are there, and of new ones; other terms have only the former."""
+    if isinstance(term, Groups):
+        return term.split(data)
+    return _seen(term, data), csr_array((len(data), term.precision.n))
 
 
 @also(family="likelihood")
@@ -427,7 +414,7 @@ def from_formulas(
         model = _assembled(formula, terms, observed, source.frame, every, texts)
         model.trials = own.extras.get("trials", "")
         model.columns = _predicting(own, more.values(), used)
-        defaults = {_named(t.name, at): d for t in terms for at, d in t.priors.items()}
+        defaults = {Terms.spelled(t.name, at): d for t in terms for at, d in t.priors.items()}
         defaults |= {f"likelihood__{at}": d for at, d in observed.priors.items()}
         effects = [name for t in terms if isinstance(t, Common) for name in t.words]
         model.hyperparameters, defaults = _in_plain_names(model.hyperparameters, effects, defaults)
@@ -617,21 +604,15 @@ def _of_classes(
     for name, prior in given.items():
         alone = name.partition(":")[0] not in classes
         each |= {f"{word}:{name}": prior for word in classes} if alone else {name: prior}
-    return (
-        {word: texts.get(word, right) for word in classes},
-        {word: extra.get(word, own) for word in classes},
-        each,
-    )
+    written = {word: texts.get(word, right) for word in classes}
+    return written, {word: extra.get(word, own) for word in classes}, each
 
 
 def _unheard_of(strange: set[str], asked: Mapping[str, Any], classes: Sequence[str]) -> set[str]:
     """Priors of nothing; one that is for all classes may be of some only."""
     own = {name: name.partition(":")[2] for name in strange - {*asked}}
-    return {
-        name
-        for name in strange
-        if name not in own or all(f"{word}:{own[name]}" in strange for word in classes)
-    }
+    for_all = {name for name, end in own.items() if all(f"{w}:{end}" in strange for w in classes)}
+    return strange - {*own} | for_all
 
 
 def _predicted(observed: Observed, words: tuple[str, ...]) -> tuple[dict[str, float], Observed]:

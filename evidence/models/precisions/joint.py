@@ -30,10 +30,8 @@ class Blocks(Precision):
     def slices(self) -> dict[str, slice]:
         """Where each of them is among the latent values."""
         ends = np.cumsum([part.n for part in self.parts.values()]).tolist()
-        return {
-            name: slice(end - part.n, end)
-            for (name, part), end in zip(self.parts.items(), ends, strict=True)
-        }
+        pairs = zip(self.parts.items(), ends, strict=True)
+        return {name: slice(end - part.n, end) for (name, part), end in pairs}
 
     def matrix(self) -> csc_array:
         """As SciPy's ``block_diag`` has it, in a tenth of its time where blocks are small."""
@@ -100,11 +98,13 @@ class Blocks(Precision):
 
     @property
     def hyperparameters(self) -> list[Hyperparameter]:
-        return [
-            parameter._replace(name=f"{name}__{parameter.name}")
-            for name, part in self.parts.items()
-            for parameter in part.hyperparameters
-        ]
+        every = ((block, p) for block, part in self.parts.items() for p in part.hyperparameters)
+        return [p._replace(name=self.spelled(block, p.name)) for block, p in every]
+
+    @staticmethod
+    def spelled(block: str, parameter: str) -> str:
+        """What a hyperparameter of a block is called among those of all."""
+        return f"{block}__{parameter}"
 
     @property
     def theta(self) -> Array:
