@@ -6,6 +6,7 @@ The vector holds the value variables (PyMC's unconstrained coordinates) in the o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,18 +53,17 @@ def graphs_of(model: Model) -> Graphs:
     def flat(parts: list[Any]) -> TensorVariable:
         return pt.concatenate([part.ravel() for part in parts])
 
-    constrained = [
-        value if transform is None else transform.backward(value, *rv.owner.inputs)
-        for rv, value, transform in zip(free, values, transforms, strict=True)
-    ]
+    def through(way: str, given: Sequence[Any]) -> list[Any]:
+        """Values by the transforms of their variables, where these have one."""
+        triples = zip(free, transforms, given, strict=True)
+        return [x if f is None else getattr(f, way)(x, *rv.owner.inputs) for rv, f, x in triples]
+
+    constrained = through("backward", values)
     constrained = model.replace_rvs_by_values(constrained)  # limits may be other parameters
     x, theta = pt.vector("x", dtype="float64"), pt.vector("theta", dtype="float64")
     pieces = _split(x, values, inside)
     given = _split(theta, free, outside)
-    forward = [
-        given[rv] if transform is None else transform.forward(given[rv], *rv.owner.inputs)
-        for rv, transform in zip(free, transforms, strict=True)
-    ]
+    forward = through("forward", [given[rv] for rv in free])
     return Graphs(
         x,
         graph_replace([_bounded(model)], pieces, strict=False)[0],
@@ -76,10 +76,8 @@ def graphs_of(model: Model) -> Graphs:
 
 
 def _names(free: list[Any], shapes: list[Any], labels: dict[str, list[Any]]) -> tuple[str, ...]:
-    both = zip(free, shapes, strict=True)
-    return tuple(
-        name for rv, shape in both for name in indexed(rv.name, shape, labels.get(rv.name, ()))
-    )
+    pairs = zip((rv.name for rv in free), shapes, strict=True)
+    return tuple(one for n, shape in pairs for one in indexed(n, shape, labels.get(n, ())))
 
 
 def _labels(model: Model) -> dict[str, list[Any]]:
