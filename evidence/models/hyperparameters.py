@@ -98,11 +98,12 @@ class Hyperparameters:
         own = dict(enumerate(scalars(self.likelihood), self.n_kernel))
         full = [_PREFIX + own[i] if i in own else known for i, known in enumerate(self.names)]
         end = f"__{name}"
-        found = [
-            i
-            for i, both in enumerate(zip(self.names, full, strict=True))
-            if any(n == name or n.endswith(end) or n.partition("[")[0].endswith(end) for n in both)
-        ]
+
+        def meant(known: str) -> bool:
+            return known == name or known.endswith(end) or known.partition("[")[0].endswith(end)
+
+        pairs = enumerate(zip(self.names, full, strict=True))
+        found = [i for i, both in pairs if any(map(meant, both))]
         if not found and self.likelihood:
             found = [i for i, word in own.items() if synonym(self.likelihood, word) == name]
         if len(found) == 1 or len({_ENTRY.sub("", self.names[i]) for i in found}) == 1:
@@ -170,11 +171,10 @@ def free_parameters(
     kernels: Mapping[str, Any], likelihood: Likelihood | None = None
 ) -> Hyperparameters:
     """What is free in kernels and likelihood; keys are what their kernel's names begin with."""
-    rows = [
-        (head + name, theta, *bounds, low)
-        for head, kernel in kernels.items()
-        for name, theta, bounds, low in zip(*kernel_parameters(kernel), strict=True)
-    ]
+    rows: list[tuple[Any, ...]] = []
+    for head, kernel in kernels.items():
+        each = zip(*kernel_parameters(kernel), strict=True)
+        rows += [(head + name, theta, *bounds, low) for name, theta, bounds, low in each]
     n_kernel = len(rows)
     for name in scalars(likelihood):
         assert likelihood is not None
@@ -182,7 +182,6 @@ def free_parameters(
         values = [likelihood.value_of(name), *likelihood.free[name]]
         rows.append((_PREFIX + name, *to_line(values, low), low))
     numbers = np.array([row[1:] for row in rows]).reshape(-1, 4)
-    names, theta = tuple(row[0] for row in rows), numbers[:, 0].copy()
-    return Hyperparameters(
-        names, theta, numbers[:, 1:3], tuple(kernels.values()), likelihood, n_kernel, numbers[:, 3]
-    )
+    names, theta, lows = tuple(row[0] for row in rows), numbers[:, 0].copy(), numbers[:, 3]
+    both = tuple(kernels.values()), likelihood
+    return Hyperparameters(names, theta, numbers[:, 1:3], *both, n_kernel, lows)

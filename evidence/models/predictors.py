@@ -229,9 +229,8 @@ class PredictorsModel(DataModel):
         names = self.hyperparameters.names
         spelled: dict[str, Any] = {}
         for name, value in theta.items():
-            ends = [known for known in names if known.endswith(f"]__{name}")] or [
-                known for known in names if known.endswith(f"__{name}")
-            ]
+            ends = [known for known in names if known.endswith(f"__{name}")]
+            ends = [known for known in ends if known.endswith(f"]__{name}")] or ends
             owners = [known.partition("]__")[0] for known in ends]
             once = name not in names and len(set(owners)) == len(owners) > 1
             spelled |= dict.fromkeys(ends if once else [name], value)

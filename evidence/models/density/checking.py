@@ -107,10 +107,8 @@ def check(model: DensityModel, x: Array | None, tolerance: float, *, points: int
         name = "grad" if model.functions.value_and_grad is None else "value_and_grad"
         compare(name, both(theta)[1], central(value, theta))
         compare(name, both(theta)[0], value(theta))
-    for name, third, along in (
-        ("hessian", "third", "along"),
-        ("Fisher.matrix", "Fisher.slope", "Fisher.along"),
-    ):
+    triples = (("hessian", "third", "along"), ("Fisher.matrix", "Fisher.slope", "Fisher.along"))
+    for name, third, along in triples:
         matrix = calls.get(name)
         if matrix is None:
             continue

@@ -228,12 +228,9 @@ class Pairs:
             raise InputError(
                 f"value_and_grad must return a pair (value, gradient), got {shown(pairs[0])}"
             )
-        value, slope = (
-            in_shape(
-                "value_and_grad", part[0] if self.vectorized else part, shape, self.vectorized
-            )
-            for part, shape in zip(zip(*pairs, strict=True), (x.shape[:1], x.shape), strict=True)
-        )
+        values, slopes = pairs[0] if self.vectorized else zip(*pairs, strict=True)
+        value = in_shape("value_and_grad", values, x.shape[:1], self.vectorized)
+        slope = in_shape("value_and_grad", slopes, x.shape, self.vectorized)
         if value.shape != x.shape[:1] or slope.shape != x.shape:
             raise InputError(
                 f"value_and_grad must return a value and a gradient per point, shapes "

@@ -138,14 +138,10 @@ def linear_density(
             "one a normal prior, scipy.stats.norm(mean, sd), or make them parameters of mean="
         )
     data = array("y", y, ("N",))
-    fixed = {
-        name: value if callable(value) else array(name, value, *shapes)
-        for name, value, shapes in (
-            ("design", design, [(data.size, len(linear))]),
-            ("noise", noise, [(data.size,), (data.size, data.size)]),
-            ("mean", np.zeros(data.size) if mean is None else mean, [(data.size,)]),
-        )
-    }
+    n = data.size
+    parts = {"design": design, "noise": noise, "mean": np.zeros(n) if mean is None else mean}
+    shapes = {"design": ((n, len(linear)),), "noise": ((n,), (n, n)), "mean": ((n,),)}
+    fixed = {k: v if callable(v) else array(k, v, *shapes[k]) for k, v in parts.items()}
     likelihood = Marginal(data, priors=priors, vectorized=vectorized, **fixed)
     return LinearDensity(likelihood, tuple(map(str, linear)), **words)
 

@@ -118,10 +118,8 @@ class Quantiles:
         alike: dict[Any, list[int]] = {}
         for i, distribution in enumerate(self.distributions):
             alike.setdefault(key(distribution), []).append(i)
-        return [
-            (kind([self.distributions[i] for i in some]), np.array(some))
-            for (kind, *_), some in alike.items()
-        ]
+        every = ((kind, np.array(some)) for (kind, *_), some in alike.items())
+        return [(kind([self.distributions[i] for i in some]), some) for kind, some in every]
 
     def _groups(self, x: Array, few: int = 1000) -> list[tuple[Any, Indices]]:
         return self._few if len(x) <= few else self._many
@@ -634,9 +632,8 @@ def marginal(entry: object, name: str) -> Distribution:
     """A distribution with ppf, isf, cdf, sf and logpdf from any form people have one in."""
     if isinstance(entry, tuple | list | np.ndarray) and len(entry) == 2:
         low, high = entry
-        if not all(np.issubdtype(np.asarray(end).dtype, np.number) for end in entry) or not (
-            np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low < high)
-        ):
+        numbers = all(np.issubdtype(np.asarray(end).dtype, np.number) for end in entry)
+        if not numbers or not np.all(np.isfinite(low) & np.isfinite(high) & (low < high)):
             raise InputError(
                 f"{name} must be a pair of finite numbers low < high, between which the parameter "
                 f"is uniform, or a distribution; got {shown(entry)}"

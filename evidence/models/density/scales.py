@@ -202,14 +202,8 @@ def _regress(
             weighted = told_by * w[:, None]
             gram = weighted.T @ told_by + 1e-9 * np.eye(told_by.shape[1])
             slope[i, where[i]] = np.linalg.solve(gram, weighted.T @ size[:, i])
-    return Scales(
-        up,
-        down,
-        mean[up],
-        mean[down] + sd[down] * offset,
-        sd[down, None] * location / sd[up],
-        slope / sd[up],
-    )
+    offset, location = mean[down] + sd[down] * offset, sd[down, None] * location / sd[up]
+    return Scales(up, down, mean[up], offset, location, slope / sd[up])
 
 
 def _log_size(residuals: Array, w: Array) -> Array:

@@ -90,9 +90,6 @@ def check_data(X: object, y: object) -> tuple[Array, Array]:
 
 def regression(density: Smooth, prior_sd: float) -> DensityModel:
     """The model of coefficients β with the prior N(0, s²I)."""
-    dim = density.dim
-    return density.model(
-        prior=GaussianPrior(np.zeros(dim), prior_sd**2),
-        metric="hessian",
-        names=[f"beta[{i}]" for i in range(dim)],
-    )
+    prior = GaussianPrior(np.zeros(density.dim), prior_sd**2)
+    names = [f"beta[{i}]" for i in range(density.dim)]
+    return density.model(prior=prior, metric="hessian", names=names)

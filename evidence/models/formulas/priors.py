@@ -124,11 +124,8 @@ def starts(priors: Priors, free: Hyperparameters, *, draws: int = 999) -> dict[s
     ``draws``: of a prior, for its median.
     """
     values = dict(zip(free.names, free.values, strict=True))
-    return {
-        name: float(np.median(prior.rvs(size=draws, random_state=0)))
-        for name, prior in priors.items()
-        if not np.isfinite(prior.logpdf(values[name]))
-    }
+    away = {n: prior for n, prior in priors.items() if not np.isfinite(prior.logpdf(values[n]))}
+    return {n: float(np.median(p.rvs(size=draws, random_state=0))) for n, p in away.items()}
 
 
 def _correlated(name: str) -> tuple[str, str] | None:

@@ -229,13 +229,8 @@ def _matrix(pairs: object, n: int) -> csr_array:
 
 
 Make = Callable[[Structured, Source, float], OnLevels]
-TERMS: dict[str, tuple[Make, int, int]] = {
-    "ar1": (_walk, 1, 2),
-    "rw1": (_walk, 1, 2),
-    "rw2": (_walk, 1, 2),
-    "icar": (_map, 2, 2),
-    "bym2": (_map, 2, 2),
-}
+TERMS: dict[str, tuple[Make, int, int]] = dict.fromkeys(("ar1", "rw1", "rw2"), (_walk, 1, 2))
+TERMS |= dict.fromkeys(("icar", "bym2"), (_map, 2, 2))
 _USAGE = {
     name: f"{name}(time) or {name}(time, group)" if most > least else f"{name}(area, graph)"
     for name, (_, least, most) in TERMS.items()

@@ -302,10 +302,8 @@ class Groups:
         scales = scale / np.where(spread > 0.0, spread, np.abs(X).mean(axis=0))
         every = tuple(range(len(design.names)))
         parts = [every] if bracket.correlated else [(j,) for j in every]
-        return [
-            cls(design, factor, levels, part, scales[list(part)], of_predictor=predictor)
-            for part in parts
-        ]
+        pairs = ((part, scales[list(part)]) for part in parts)
+        return [cls(design, factor, levels, p, own, of_predictor=predictor) for p, own in pairs]
 
     @property
     def _effects(self) -> list[str]:
@@ -328,10 +326,8 @@ class Groups:
 
     @property
     def priors(self) -> Mapping[str, Any]:
-        return {
-            f"sd({name})": stats.expon(scale=scale)
-            for name, scale in zip(self._effects, self.scales, strict=True)
-        }
+        pairs = zip(self._effects, self.scales, strict=True)
+        return {f"sd({name})": stats.expon(scale=scale) for name, scale in pairs}
 
     def rows(self, data: pd.DataFrame) -> csr_array:
         return self._at(places(self.factor, keys(self.factor, data), self.levels), data)

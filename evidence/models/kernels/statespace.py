@@ -122,13 +122,9 @@ def chain(kernel: object, X: Array, jitter: float = 0.0, *, some: int = 1000) ->
     rotate = np.eye(len(start))
     rotate[0, np.cumsum([0, *(len(first) for first, *_ in blocks[:-1])])] = 1.0
     back = np.linalg.inv(rotate)
-    return Chain(
-        rotate @ start @ rotate.T,
-        np.ascontiguousarray(rotate @ moves @ back),
-        np.ascontiguousarray(rotate @ noises @ rotate.T),
-        which.reshape(-1),
-        state.reshape(-1),
-    )
+    start, noises = rotate @ start @ rotate.T, np.ascontiguousarray(rotate @ noises @ rotate.T)
+    moves = np.ascontiguousarray(rotate @ moves @ back)
+    return Chain(start, moves, noises, which.reshape(-1), state.reshape(-1))
 
 
 def _unique(t: Array) -> tuple[Array, Indices]:

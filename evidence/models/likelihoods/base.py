@@ -163,11 +163,9 @@ class Likelihood(ABC):
         if not is_dataclass(self):
             return self
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        cut = {
-            name: np.asarray(value)[rows]
-            for name, value in values.items()
-            if isinstance(value, tuple) and value and isinstance(value[0], float)
-        }
+        several = {name: v for name, v in values.items() if isinstance(v, tuple) and v}
+        long = {name: v for name, v in several.items() if isinstance(v[0], float)}
+        cut = {name: np.asarray(value)[rows] for name, value in long.items()}
         return replace(self, **cut) if cut else self
 
     def identity(self, y: Array, mean: Array, sd: Array) -> tuple[NDArray[Any], ...]:

@@ -86,10 +86,8 @@ class Precision(ABC):
     @property
     def hyperparameters(self) -> list[Hyperparameter]:
         """All of them, free or fixed."""
-        return [
-            Hyperparameter(name, 1, self._fixed(name), np.nan if low is None else low)
-            for name, low in self.parameters.items()
-        ]
+        lows = {name: np.nan if low is None else low for name, low in self.parameters.items()}
+        return [Hyperparameter(name, 1, self._fixed(name), low) for name, low in lows.items()]
 
     def _fixed(self, name: str) -> bool:
         return getattr(self, f"{name}_bounds") == "fixed"

@@ -71,13 +71,9 @@ class Effects(Precision):
     def hyperparameters(self) -> list[Hyperparameter]:
         pairs = zip(*np.tril_indices(len(self.names), -1), strict=True)
         fixed = self.sigma_bounds == "fixed"
-        return [
-            *(Hyperparameter(f"sd({name})", 1, fixed) for name in self.names),
-            *(
-                Hyperparameter(f"cor({self.names[j]},{self.names[i]})", 1, fixed, -1.0)
-                for i, j in pairs
-            ),
-        ]
+        sds = [Hyperparameter(f"sd({name})", 1, fixed) for name in self.names]
+        both = [f"cor({self.names[j]},{self.names[i]})" for i, j in pairs]
+        return sds + [Hyperparameter(name, 1, fixed, -1.0) for name in both]
 
     @property
     def _lows(self) -> Array:

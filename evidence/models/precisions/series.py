@@ -63,10 +63,7 @@ class MaternSeries(Precision):
         at = np.arange(self.n).reshape(-1, d)
         blocks = [(diagonal, at, at), (-WF, at[1:], at[:-1])]
         blocks += [(-np.swapaxes(WF, 1, 2), at[:-1], at[1:])]
-        entries = [
-            np.broadcast_arrays(values, rows[:, :, None], columns[:, None, :])
-            for values, rows, columns in blocks
-        ]
+        entries = [np.broadcast_arrays(B, i[:, :, None], j[:, None, :]) for B, i, j in blocks]
         data, i, j = (np.concatenate([e[k].ravel() for e in entries]) for k in range(3))
         return coo_array((data / self.sigma**2, (i, j)), shape=(self.n, self.n)).tocsc()
 
