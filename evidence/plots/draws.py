@@ -123,11 +123,8 @@ def plot_ess(ess: ArrayLike, ax: Axes | None = None, *, total: int) -> Axes:
     rank = np.arange(missing + 1, ess.size + 1)
     marker = "o" if finite.size <= 50 else ""
     ax.plot(rank, finite, "-", marker=marker, color=INK, ms=3.5, lw=1.4)
-    for value, style, name in (
-        (finite[0], "-.", "smallest"),
-        (np.median(finite), "--", "median"),
-        (total, ":", "draws made"),
-    ):
+    levels = {"smallest": finite[0], "median": np.median(finite), "draws made": total}
+    for (name, value), style in zip(levels.items(), ("-.", "--", ":"), strict=True):
         ax.axhline(value, ls=style, color="0.25", lw=1.0, label=f"{name}, {value:.0f}")
     ax.set(
         xlabel="latent values, from slowest to fastest",

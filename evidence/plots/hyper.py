@@ -157,12 +157,8 @@ def plot_search(optimum: Optimum, ax: Axes | None = None) -> Axes:
     lost = history.index[history.objective.isna()] + 1
     if len(lost):
         ax.plot(lost, [top] * len(lost), "x", color="0.4", ms=6, label="rejected")
-    ax.set(
-        yscale="log",
-        xlabel="evaluation",
-        ylabel="nats below the best",
-        title=f"Search for hyperparameters, log Z = {optimum.logz:.3f}",
-    )
+    ax.set(yscale="log", xlabel="evaluation", ylabel="nats below the best")
+    ax.set_title(f"Search for hyperparameters, log Z = {optimum.logz:.3f}")
     if history.restart.nunique() > 1 or len(lost):
         legend(ax, ncols=2, fontsize=8)
     return whole_ticks(ax)

@@ -124,10 +124,8 @@ def _cells(surface: Surface, across: str, up: str) -> Figure:
     grid = surface.table.pivot(index=up, columns=across)
     if surface.column == "logz" and np.isfinite(grid.logz_se.to_numpy()).any():
         values = {r"$\log Z$, Monte Carlo": grid.logz}
-        errors = {
-            r"EP $-$ Monte Carlo": grid.ep - grid.logz,
-            r"corrected EP $-$ MC": grid.ep_corrected - grid.logz,
-        }
+        errors = {r"EP $-$ Monte Carlo": grid.ep - grid.logz}
+        errors |= {r"corrected EP $-$ MC": grid.ep_corrected - grid.logz}
     else:
         values, errors = {"EP, corrected": grid.ep_corrected, "EP": grid.ep}, {}
     reach = max((float(np.nanmax(np.abs(error))) for error in errors.values()), default=0.0)
