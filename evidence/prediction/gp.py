@@ -102,10 +102,8 @@ class Prediction(AtPoints):
 
     @classmethod
     def _restore(cls, state: dict[str, Any], models: Mapping[str, Any]) -> Prediction:
-        shares = [
-            Share(weight, Stored(mean, cov), likelihoods.get(words))
-            for weight, mean, cov, words in state["shares"]
-        ]
+        every = state["shares"]
+        shares = [Share(w, Stored(m, cov), likelihoods.get(words)) for w, m, cov, words in every]
         return super()._restore(state | {"shares": shares}, models)
 
     @classmethod
@@ -125,12 +123,8 @@ class Prediction(AtPoints):
     def _mixed(self, w: Array, predictions: Sequence[Prediction]) -> dict[str, Any]:
         if len(kinds := {p.likelihood.name for p in predictions}) > 1:
             raise InputError(f"predictions are of different kinds of data: {sorted(kinds)}")
-        shares = [
-            share._replace(weight=weight * share.weight)
-            for weight, prediction in zip(w, predictions, strict=True)
-            for share in prediction.shares
-            if weight > 0.0
-        ]
+        some = [(weight, p) for weight, p in zip(w, predictions, strict=True) if weight > 0.0]
+        shares = [s._replace(weight=weight * s.weight) for weight, p in some for s in p.shares]
         own = np.array(self.labels)
         alike = all(np.array_equal(own, np.array(p.labels)) for p in predictions)
         return {"shares": tuple(shares), "labels": self.labels if alike else None}

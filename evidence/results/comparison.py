@@ -181,26 +181,21 @@ class Comparison(ResultOnAxes):
         more = data_frame([_others(result) for result in results.values()])
         table = data_frame({**columns, **more}).set_axis(list(results)).rename_axis("model")
         table = table.iloc[order]
-        own = [
-            Message(warning.code, f"{name}: {warning}")
-            for name, result in [*results.items(), *looks.items()]
-            for warning in result.warnings
-        ]
+        owned = [(name, w) for name, r in [*results.items(), *looks.items()] for w in r.warnings]
+        own = [Message(warning.code, f"{name}: {warning}") for name, warning in owned]
         warned = (*own, *warnings, *_close_race(table))
-        each = {name: getattr(model, "notes", ()) for name, model in (models or {}).items()}
+        models = dict(models or {})
+        each = {name: getattr(model, "notes", ()) for name, model in models.items()}
         every = dict.fromkeys(note for some in each.values() for note in some)
         shared = [n for n in every if all(n in some for some in each.values())]
         others = [f"{name}: {n}" for name, some in each.items() for n in some if n not in shared]
         averaged = {name for name, r in results.items() if isinstance(r, IntegratedEvidence)}
-        held = [
-            name
-            for name, model in (models or {}).items()
-            if name not in averaged and len(getattr(model, "hyperparameters", ()))
-        ]
+        free = {name for name, m in models.items() if len(getattr(m, "hyperparameters", ()))}
+        held = [name for name in models if name in free - averaged]
         if averaged and held:
             others.append(_HELD.format(", ".join(held)))
         names, told = list(results), (*shared, *others)
-        return cls(table, dict(results), warned, dict(models or {}), told, names[base], looks)
+        return cls(table, dict(results), warned, models, told, names[base], looks)
 
     @property
     def best(self) -> str:
@@ -401,12 +396,10 @@ def probabilities(logz: Array, se: Array, prior: Array) -> tuple[Array, Array]:
 
 
 def _others(result: EvidenceResult) -> dict[str, float | str | int]:
-    return {
-        **{row.method: row.logz for row in result.rows[:-1]},
-        "method": result.method,
-        "seconds": result.rows[-1].seconds,
-        "warnings": len(result.warnings),
-    }
+    *others, last = result.rows
+    told: dict[str, float | str | int] = {row.method: row.logz for row in others}
+    told |= {"method": result.method, "seconds": last.seconds}
+    return told | {"warnings": len(result.warnings)}
 
 
 def _close_race(table: DataFrame, clear: float = 2.0, notable: float = 3.0) -> list[Message]:

@@ -98,9 +98,8 @@ class EvidenceResult(Result):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.component_rows = tuple((name, z, se) for name, z, se in self.component_rows)
-        self.rows = tuple(
-            Estimate(**row) if isinstance(row, dict) else Estimate(*row) for row in self.rows
-        )
+        rows = self.rows
+        self.rows = tuple(Estimate(**r) if isinstance(r, dict) else Estimate(*r) for r in rows)
 
     @property
     def estimates(self) -> DataFrame:

@@ -61,11 +61,9 @@ def to_arviz(
         rng = np.random.default_rng(seed_sequence(random_seed))
         at = AtDraws.of(model, result) if theta is None else at_theta(model, result, theta, rng)
         coords[_DATUM] = np.arange(model.y.size)
-        groups |= {
-            "log_likelihood": {"y": at.log_likelihood()},
-            "posterior_predictive": {"y": at.simulate(rng)},
-            "observed_data": {"y": model.y},
-        }
+        groups["log_likelihood"] = {"y": at.log_likelihood()}
+        groups["posterior_predictive"] = {"y": at.simulate(rng)}
+        groups["observed_data"] = {"y": model.y}
     data = files.to_arviz(groups, dims, coords)
     about = dict[str, Any]()
     if hasattr(result, "logz") and hasattr(result, "logz_se"):

@@ -145,12 +145,9 @@ class HyperDraws(Result):
     def table(self, level: float = 0.9) -> DataFrame:
         """One row per hyperparameter, in natural values, with the central interval of mass
         ``level``; ``ess`` and ``rhat`` of the logs."""
-        columns = _moments(self.values.reshape(-1, len(self.names)), 1, level) | {
-            "ess": self.ess,
-            "ess_bulk": diagnostics.ess_bulk(self.theta),
-            "ess_tail": diagnostics.ess_tail(self.theta),
-            "rhat": self.rhat,
-        }
+        columns = _moments(self.values.reshape(-1, len(self.names)), 1, level)
+        bulk, tail = diagnostics.ess_bulk(self.theta), diagnostics.ess_tail(self.theta)
+        columns |= {"ess": self.ess, "ess_bulk": bulk, "ess_tail": tail, "rhat": self.rhat}
         return data_frame(columns, index=self.names).rename_axis("hyperparameter")
 
     def _about(self) -> list[str]:
