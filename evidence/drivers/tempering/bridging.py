@@ -246,11 +246,8 @@ def _descend(
 
 def _self_consistent(f: Array, sweeps: Array, betas: Array) -> Array:
     """f_l ← log Σ_i exp(β_l h_i) / Σ_k exp(β_k h_i - f_k), up to a constant: never ascends."""
-    parts = [
-        logsumexp(_exponents(sweeps[rows], betas) - total, axis=1)
-        for rows, total, _ in _mbar_weights(f, sweeps, betas)
-    ]
-    new = logsumexp(parts, axis=0)
+    parts = ((_exponents(sweeps[at], betas), t) for at, t, _ in _mbar_weights(f, sweeps, betas))
+    new = logsumexp([logsumexp(u - total, axis=1) for u, total in parts], axis=0)
     return new - new[0]
 
 

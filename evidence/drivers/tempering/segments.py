@@ -70,22 +70,19 @@ def consecutive(segments: Sequence[Segment]) -> Segment:
 
 def side_by_side(segments: Sequence[Segment]) -> Segment:
     """Segments of different ensembles, equally many sweeps each, as one; none goes on from it."""
-    return _joined(segments, 0)._replace(
-        round_trips=np.concatenate([segment.round_trips for segment in segments])
-    )
+    round_trips = np.concatenate([segment.round_trips for segment in segments])
+    return _joined(segments, 0)._replace(round_trips=round_trips)
 
 
 def _joined(segments: Sequence[Segment], axis: int) -> Segment:
     """Tilts and draws joined, sums and the mean of what all have counted, the rest as the last."""
     counts = ("swap_rejection", "failures", "gradients")
-    joined: dict[str, Any] = {
-        name: np.concatenate([getattr(s, name) for s in segments], axis=axis)
-        for name in ("tilt", "draws")
-    }
-    joined |= {name: np.sum([getattr(s, name) for s in segments], axis=0) for name in counts}
+    sums: dict[str, Any] = {n: np.sum([getattr(s, n) for s in segments], axis=0) for n in counts}
+    tilt = np.concatenate([s.tilt for s in segments], axis)
+    draws = np.concatenate([s.draws for s in segments], axis)
     work = [s.tilt.shape[0] * s.tilt.shape[1] for s in segments]
     acceptance = np.average([s.acceptance for s in segments], axis=0, weights=work)
-    return segments[-1]._replace(acceptance=acceptance, **joined)
+    return segments[-1]._replace(acceptance=acceptance, tilt=tilt, draws=draws, **sums)
 
 
 def trace_columns(whole: Segment, schedule: Schedule, log_z: Array) -> dict[str, Array]:

@@ -149,10 +149,8 @@ def analyse(pattern: csc_array, last: ArrayLike | None = None, method: str = "au
     graph = csc_array(entries, pattern.shape, copy=True)
     graph.sum_duplicates()
     turned = graph.T.tocsc()
-    if not all(
-        np.array_equal(getattr(graph, name), getattr(turned, name))
-        for name in ("indptr", "indices")
-    ):
+    alike = np.array_equal(graph.indptr, turned.indptr)
+    if not alike or not np.array_equal(graph.indices, turned.indices):
         raise ValueError("the pattern is not symmetric: both triangles are needed")
     last = np.empty(0, np.int64) if last is None else np.asarray(last, np.int64)
     order = arrange(*_compressed(graph), last, method)
