@@ -53,12 +53,10 @@ def plot_corner(
     check_count("points", points, optional=False)
     x, known, component = _read(draws, names)
     chosen = known[:most] if names is None else list(names)
-    for name in chosen:
-        if name not in known:
-            raise InputError(f"names: {shown(name)} is none of {', '.join(known[:20])}")
+    for word, asked in (("names", chosen), ("periods", periods or ())):
+        if strange := [name for name in asked if name not in known]:
+            raise InputError(f"{word}: {shown(strange[0])} is none of {', '.join(known[:20])}")
     for name, period in (periods or {}).items():
-        if name not in known:
-            raise InputError(f"periods: {shown(name)} is none of {', '.join(known[:20])}")
         own = known.index(name)
         x[:, own] = _recut(x[:, own], number(f"periods[{name!r}]", period, above=0.0))
     x = x[:, [known.index(name) for name in chosen]]
