@@ -13,7 +13,7 @@ import numpy as np
 from ..execution.checkpoint import Checkpoint
 from ..execution.clock import Clock
 from ..moves.base import Info, Move
-from ..numerics.arrays import Array
+from ..numerics.arrays import Array, Rng
 from ..paths.gp import TemperedPath
 from ..statistics.adaptation import DualAveraging
 from .jumps import Jumps
@@ -50,7 +50,7 @@ class SoFar(NamedTuple):
 
 
 def run_chains(
-    path: TemperedPath, move: Move, rng: np.random.Generator, clock: Clock,
+    path: TemperedPath, move: Move, rng: Rng, clock: Clock,
     advance: Callable[[int], Any] = lambda steps: None, checkpoint: Checkpoint | None = None,
     jumps: Jumps | None = None, initial: Array | None = None, *, beta: float, chains: int,
     tune: int, draws: int, thin: int,
@@ -90,7 +90,7 @@ class _Run:
     between two jumps."""
 
     def __init__(
-        self, path: TemperedPath, move: Move, rng: np.random.Generator, clock: Clock,
+        self, path: TemperedPath, move: Move, rng: Rng, clock: Clock,
         advance: Callable[[int], Any], store: Checkpoint, jumps: Jumps | None, beta: float,
         state: Any, chains: int, draws: int, thin: int, stride: int = 4,
     ) -> None:  # fmt: skip

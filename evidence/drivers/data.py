@@ -40,7 +40,7 @@ from scipy.special import log_ndtr
 from ..messages import InputError
 from ..moves.base import Info
 from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities, sweep
-from ..numerics.arrays import Array, Flags, Indices
+from ..numerics.arrays import Array, Flags, Indices, Rng
 from ..numerics.jit import jit
 from ..numerics.truncated import upper_tail
 from ..statistics.weights import Weights
@@ -63,9 +63,7 @@ class Prepared(NamedTuple):
     given: LatentGivenUtilities  # in the order of the model
 
 
-def prepare(
-    model: GPModel, order: str | ArrayLike = "tail", rng: np.random.Generator | None = None
-) -> Prepared:
+def prepare(model: GPModel, order: str | ArrayLike = "tail", rng: Rng | None = None) -> Prepared:
     """Everything that is computed once for a model and an ordering, see :func:`ordering`."""
     order = ordering(model, order, rng)
     y = model.y[order]
@@ -76,9 +74,7 @@ def prepare(
     return Prepared(model, order, np.ascontiguousarray(inverse), -y * model.mean[order], given)
 
 
-def ordering(
-    model: GPModel, how: str | ArrayLike = "tail", rng: np.random.Generator | None = None
-) -> Rows:
+def ordering(model: GPModel, how: str | ArrayLike = "tail", rng: Rng | None = None) -> Rows:
     """In which order the data come, a permutation of 0, …, N - 1.
 
     ``"given"`` keeps theirs, ``"random"`` shuffles them, and ``"tail"`` takes next the label
@@ -120,7 +116,7 @@ def _smallest_tail_first(model: GPModel) -> Rows:
     return order
 
 
-_ORDERS: dict[str, Callable[[GPModel, np.random.Generator], Rows]] = {
+_ORDERS: dict[str, Callable[[GPModel, Rng], Rows]] = {
     "given": lambda model, rng: np.arange(model.n),
     "random": lambda model, rng: rng.permutation(model.n),
     "tail": lambda model, rng: _smallest_tail_first(model),
@@ -227,7 +223,7 @@ class Sequential(Loop[Front, int]):
     def stages(self) -> range:
         return range(self.prepared.model.n)
 
-    def start(self, rng: np.random.Generator, n_islands: int, n_particles: int) -> Front:
+    def start(self, rng: Rng, n_islands: int, n_particles: int) -> Front:
         log_w, log_z = np.zeros((n_islands, n_particles)), np.zeros(n_islands)
         return Front(rng, log_w, log_z, prepared=self.prepared)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..moves.base import Info
-from ..numerics.arrays import Array
+from ..numerics.arrays import Array, Rng
 from ..statistics.diagnostics import log_mean
 from ..statistics.resampling import systematic
 
@@ -124,7 +124,7 @@ def trace_columns(stages: Array, blocks: list[Islands], step_sizes: Array) -> di
 
 def posterior_draws(
     blocks: list[Islands],
-    rng: np.random.Generator,
+    rng: Rng,
     n_draws: int,
     parameters: Callable[[Array], Array] = lambda draws: draws,
 ) -> Array:

@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 
 from ..approximations.mixture import Mixture
 from ..moves.base import Move, State, metropolis
-from ..numerics.arrays import Array, Indices
+from ..numerics.arrays import Array, Indices, Rng
 from ..numerics.normal import standard_normal
 from ..paths.families import make_path
 
@@ -36,15 +36,13 @@ class Jumps:
         self._paths = [make_path(one) for one in alone]
         self.path = self._paths[self.best]
 
-    def start(self, rng: np.random.Generator, move: Move, chains: int) -> State:
+    def start(self, rng: Rng, move: Move, chains: int) -> State:
         """Independent draws, from every component about as often as the posterior is there."""
         places = (rng.permutation(chains) + rng.random()) / chains
         chosen = np.searchsorted(np.cumsum(self.probable), places).clip(0, len(self._paths) - 1)
         return move.init(self.path, self._draw(rng, chosen))
 
-    def __call__(
-        self, rng: np.random.Generator, move: Move, beta: float | Array, state: State
-    ) -> State:
+    def __call__(self, rng: Rng, move: Move, beta: float | Array, state: State) -> State:
         """The state after one proposal for every row."""
         chosen = rng.choice(self.weights.size, size=state.tilt.size, p=self.weights)
         new = move.init(self.path, self._draw(rng, chosen))
@@ -58,7 +56,7 @@ class Jumps:
         log_p = beta * state.tilt + log_parts[:, self.best]
         return np.asarray(log_p - logsumexp(log_parts, axis=1))
 
-    def _draw(self, rng: np.random.Generator, chosen: Indices) -> Array:
+    def _draw(self, rng: Rng, chosen: Indices) -> Array:
         """One draw of each chosen component, as states of the chains' path."""
         z = standard_normal(rng, (chosen.size, self.path.n))
         x = np.empty_like(z)

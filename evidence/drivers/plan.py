@@ -16,7 +16,7 @@ import numpy as np
 
 from ..execution.clock import Stopped, check_interrupt
 from ..moves.base import Info, Move, State, StateT, scaled, stacked, take
-from ..numerics.arrays import Array, Indices
+from ..numerics.arrays import Array, Indices, Rng
 from ..paths.gp import TemperedPath
 from ..statistics import ladders
 from ..statistics.resampling import systematic
@@ -112,7 +112,7 @@ class Pilot:
         self,
         path: TemperedPath,
         move: Move,
-        rng: np.random.Generator,
+        rng: Rng,
         betas: Array | None = None,
         stop: Callable[[], bool] = lambda: False,
         report: Callable[[float, float, float], None] = lambda beta, ess, acceptance: None,
@@ -149,9 +149,8 @@ class Pilot:
         return Climbed(plan, log_z, state)
 
     def begin(
-        self, path: TemperedPath, move: Move, rng: np.random.Generator, few: int = 16,
-        most: int = 2**14,
-    ) -> tuple[State, float]:  # fmt: skip
+        self, path: TemperedPath, move: Move, rng: Rng, few: int = 16, most: int = 2**14
+    ) -> tuple[State, float]:
         """Particles of the reference, and 1. Where fewer than ``few`` of them have a density draws
         go on, up to so many, and particles are some that have: and their share. (Of a shell with
         half a per cent of the prior 128 draws showed next to nothing: a plan of one temperature.)
@@ -168,7 +167,7 @@ class Pilot:
         return take(stacked(states), rng.integers(alive, size=self.particles)), alive / drawn
 
     def settle(
-        self, path: TemperedPath, move: Move, rng: np.random.Generator, beta: float, state: State
+        self, path: TemperedPath, move: Move, rng: Rng, beta: float, state: State
     ) -> Settled:
         """Move and adapt the step size until the next weights have forgotten where they started.
 
@@ -206,7 +205,7 @@ def strided(move: Move, step_size: float, first: int, n: int) -> list[Move]:
 
 
 def run_moves(
-    rng: np.random.Generator, path: TemperedPath, beta: float, state: StateT, moves: list[Move]
+    rng: Rng, path: TemperedPath, beta: float, state: StateT, moves: list[Move]
 ) -> tuple[StateT, list[Info], float]:
     """Moves at one temperature: the state, what they told, and how the tilt has mixed."""
     before, infos = state.tilt.copy(), []

@@ -17,7 +17,7 @@ from .. import moves
 from ..approximations.mixture import Mixture
 from ..execution.clock import Stopped
 from ..messages import Message
-from ..numerics.arrays import Array
+from ..numerics.arrays import Array, Rng
 from ..paths.families import family, is_stepped, make_path
 from .plan import Pilot, Plan
 
@@ -47,9 +47,8 @@ class Scouted(NamedTuple):
 
 
 def explore(
-    mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool] = lambda: False,
-    rounds: int = 3,
-) -> tuple[Mixture, Scouted | None]:  # fmt: skip
+    mixture: Mixture, rng: Rng, stop: Callable[[], bool] = lambda: False, rounds: int = 3
+) -> tuple[Mixture, Scouted | None]:
     """A mixture that covers what scouts see, and the last one's report: there are up to ``rounds``
     of them, each after new modes were found.
 
@@ -75,7 +74,7 @@ def explore(
 
 
 def scout(
-    mixture: Mixture, rng: np.random.Generator, stop: Callable[[], bool], cess: float = 0.3,
+    mixture: Mixture, rng: Rng, stop: Callable[[], bool], cess: float = 0.3,
     mixing: float = 0.6, max_moves: int = 4, most: int = 256, fewest: int = 64,
     memory: int = 2**16, steep: int = 24,
 ) -> Scouted | None:  # fmt: skip

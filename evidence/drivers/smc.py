@@ -64,7 +64,7 @@ import numpy as np
 
 from ..execution.clock import Stopped, check_interrupt
 from ..moves.base import Info, Move, State, StateT, stacked, take
-from ..numerics.arrays import Array, Flags
+from ..numerics.arrays import Array, Flags, Rng
 from ..paths.gp import TemperedPath
 from ..statistics.genealogy import Genealogy
 from ..statistics.resampling import Ancestors
@@ -79,7 +79,7 @@ Sampler = Callable[[np.random.Generator, float, int], Array]
 class Population:
     """G islands of R particles at one target, and what its moves told since the last report."""
 
-    rng: np.random.Generator
+    rng: Rng
     log_w: Array
     """(G, R), of mean weight one within each island."""
     log_z: Array
@@ -138,7 +138,7 @@ class Loop(Generic[PopulationT, StageT]):
             rows.append(Row.of(population.log_z, ess, infos, started, mixing, particles))
         return Islands.of(rows, self.draws(population), variance, lost=self.lost(population))
 
-    def start(self, rng: np.random.Generator, n_islands: int, n_particles: int) -> PopulationT:
+    def start(self, rng: Rng, n_islands: int, n_particles: int) -> PopulationT:
         """The population at the first target."""
         raise NotImplementedError
 
@@ -227,7 +227,7 @@ class ResampleMove(Loop[Climbers, Stage]):
     def stages(self) -> list[Stage]:
         return self.plan.stages
 
-    def start(self, rng: np.random.Generator, n_islands: int, n_particles: int) -> Climbers:
+    def start(self, rng: Rng, n_islands: int, n_particles: int) -> Climbers:
         shape = n_islands, -(-n_particles // self.length)
         state = self.move.init_reference(rng, self.path, self.length * n_islands * shape[1])
         family = Genealogy(*shape, self.resampling) if self.knows_variance else None

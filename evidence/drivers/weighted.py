@@ -21,7 +21,7 @@ from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped, check_interrupt
 from ..moves.gradient.crank_nicolson import PCN
 from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities
-from ..numerics.arrays import Array
+from ..numerics.arrays import Array, Rng
 from ..paths.families import make_path
 from ..proposals.data import Coloured, DatumGuide, make_datum_guide
 from ..proposals.guide import Between, Guide, make_guide
@@ -92,11 +92,11 @@ class Guided(NamedTuple):
     def log_z0(self) -> float:
         return self.guide.log_z0
 
-    def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Array, Array]:
+    def draw(self, n: int, rng: Rng, between: Between) -> tuple[Array, Array]:
         """``n`` draws as columns and their log weights, resampled ``between`` coordinates."""
         return self.guide.draw(n, rng, between, self.net)
 
-    def latent(self, drawn: Array, kept: Ancestors, rng: np.random.Generator) -> Array:
+    def latent(self, drawn: Array, kept: Ancestors, rng: Rng) -> Array:
         """Rows of latent values from some columns of draws."""
         chosen = drawn[:, kept]
         return chosen.T if self.given is None else self.given.draw(chosen, rng)
@@ -119,13 +119,11 @@ class Stepped(NamedTuple):
     def log_z0(self) -> float:
         return self.guide.log_z0
 
-    def draw(
-        self, n: int, rng: np.random.Generator, between: Between
-    ) -> tuple[Traced | Coloured, Array]:
+    def draw(self, n: int, rng: Rng, between: Between) -> tuple[Traced | Coloured, Array]:
         """As :meth:`Guided.draw`."""
         return self.guide.draw(n, rng, between)
 
-    def latent(self, drawn: Traced | Coloured, kept: Ancestors, rng: np.random.Generator) -> Array:
+    def latent(self, drawn: Traced | Coloured, kept: Ancestors, rng: Rng) -> Array:
         """Rows of latent values from some of the draws."""
         return drawn.take(kept).T
 
@@ -147,11 +145,11 @@ class Tilted(NamedTuple):
         proposal = minimax_proposal(*oriented(cov, model.y, model.mean))
         return cls(proposal, model.y, latent_given_utilities(model))
 
-    def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Array, Array]:
+    def draw(self, n: int, rng: Rng, between: Between) -> tuple[Array, Array]:
         """``n`` draws as columns and their log weights; they are not resampled on the way."""
         return draw(self.proposal, n, rng)
 
-    def latent(self, drawn: Array, kept: Ancestors, rng: np.random.Generator) -> Array:
+    def latent(self, drawn: Array, kept: Ancestors, rng: Rng) -> Array:
         """Rows of latent values from some columns of draws."""
         oriented = self.y[:, None] * self.proposal.restore(drawn[:, kept])
         return self.given.draw(self.given.mean[:, None] + oriented, rng)
@@ -160,7 +158,7 @@ class Tilted(NamedTuple):
 class Proposal(Protocol):
     """A density for draws of a DensityModel."""
 
-    def weighted(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
+    def weighted(self, rng: Rng, n: int) -> tuple[Array, Array]:
         """Draws (n, d) in the model's coordinates, and their log weights."""
         ...
 
@@ -171,12 +169,12 @@ class Proposed(NamedTuple):
     proposal: Proposal
     log_z0: float = 0.0
 
-    def draw(self, n: int, rng: np.random.Generator, between: Between) -> tuple[Array, Array]:
+    def draw(self, n: int, rng: Rng, between: Between) -> tuple[Array, Array]:
         """``n`` draws as columns and their log weights; they are not resampled on the way."""
         x, log_w = self.proposal.weighted(rng, n)
         return x.T, log_w
 
-    def latent(self, drawn: Array, kept: Ancestors, rng: np.random.Generator) -> Array:
+    def latent(self, drawn: Array, kept: Ancestors, rng: Rng) -> Array:
         """Rows of the model's coordinates from some columns of draws."""
         return drawn[:, kept].T
 
@@ -258,7 +256,7 @@ class Resampling:
         self,
         log_z: float,
         shape: tuple[int, int],
-        rng: np.random.Generator,
+        rng: Rng,
         scheme: str | None,
         threshold: float = _THRESHOLD,
     ) -> None:

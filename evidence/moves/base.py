@@ -69,13 +69,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from ..numerics.arrays import Rng
 from ..numerics.copies import copy
 from ..numerics.jit import jit
 from ..numerics.normal import standard_normal
 from ..paths.base import Array, TemperedPath
 from ..paths.coordinates import Frame
 
-Rng = np.random.Generator
 Beta = float | Array  # a number, or one per row
 
 Proposed = tuple[Array, tuple[Array | float, ...]]  # and what a ratio has to know of it

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from .arrays import Array
+from .arrays import Array, Rng
 from .jit import vector_loop
 from .special import log, polynomial
 
@@ -32,7 +32,7 @@ _12, _17, _19, _23, _41, _45 = (np.uint64(k) for k in (12, 17, 19, 23, 41, 45))
 _DF = 5.0
 
 
-def standard_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def standard_normal(rng: Rng, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """As ``rng.standard_normal(shape)``, other numbers.
 
     >>> z = standard_normal(np.random.default_rng(0), (1000, 100))
@@ -51,7 +51,7 @@ def standard_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray
     return pairs.reshape(-1)[:size].reshape(shape)
 
 
-def lanes_of(rng: np.random.Generator) -> NDArray[np.uint64]:
+def lanes_of(rng: Rng) -> NDArray[np.uint64]:
     """States of generators side by side."""
     return rng.integers(2**64, size=(4, LANES), dtype=np.uint64)
 
@@ -115,7 +115,7 @@ def _box_muller(u, v):
         v[i] = -radius * second if (k & 2) != 0 else radius * second
 
 
-def student_factor(n: int, rng: np.random.Generator) -> Array:
+def student_factor(n: int, rng: Rng) -> Array:
     """What normal numbers are to be multiplied by, draw by draw, to be those of a Student-t."""
     return np.sqrt(_DF / rng.chisquare(_DF, n))
 

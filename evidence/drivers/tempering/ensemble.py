@@ -28,7 +28,7 @@ import numpy as np
 
 from ...execution.clock import Stopped
 from ...moves.base import Move
-from ...numerics.arrays import Array, Flags
+from ...numerics.arrays import Array, Flags, Rng
 from ...paths.gp import TemperedPath
 from ..islands import KEEP
 from ..plan import STRIDES, strided
@@ -45,7 +45,7 @@ class Replicas:
         path: TemperedPath,
         move: Move,
         schedule: Schedule,
-        rng: np.random.Generator,
+        rng: Rng,
         x: Array | None,
         n_ensembles: int,
     ) -> None:
@@ -171,7 +171,7 @@ def run_segment(
     )  # fmt: skip
 
 
-def decide(rng: np.random.Generator, alpha: Array, parity: int) -> Flags:
+def decide(rng: Rng, alpha: Array, parity: int) -> Flags:
     accepted = rng.random(alpha.shape) < alpha
     accepted[1 - parity :: 2] = False
     return accepted

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...execution.clock import Stopped
 from ...moves.base import Move
-from ...numerics.arrays import Array
+from ...numerics.arrays import Array, Rng
 from ...paths.gp import TemperedPath
 from ...statistics import ladders
 from ...statistics.adaptation import WIDEST
@@ -39,7 +39,7 @@ class Tuned(NamedTuple):
 
 
 def tune(
-    path: TemperedPath, move: Move, rng: np.random.Generator, stop: Callable[[], bool], *,
+    path: TemperedPath, move: Move, rng: Rng, stop: Callable[[], bool], *,
     betas: Array | None = None, n_levels: int | None = None, rounds: int = 5, sweeps: int = 8,
     n_ensembles: int = 8, explore: int = EXPLORE,
     report: Callable[[int, int], None] = lambda levels, sweeps: None,
