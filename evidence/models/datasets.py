@@ -55,17 +55,11 @@ def load_demo() -> Dataset:
     bunch = load_breast_cancer()
     X = bunch.data[::step, columns]
     features = tuple(str(bunch.feature_names[i]) for i in columns)
-    return Dataset(
-        X=standardise(X),
-        y=2 * bunch.target[::step].astype(int) - 1,
-        features=features,
-        name="breast cancer",
-        description=(
-            f"benign (+1) or malignant (-1) from {' and '.join(features)}, "
-            f"{len(X)} patients of the Wisconsin data that scikit-learn bundles"
-        ),
-        kernel="25.0 * RBF(0.5)",
-    )
+    y = 2 * bunch.target[::step].astype(int) - 1
+    what = f"benign (+1) or malignant (-1) from {' and '.join(features)}"
+    whose = f"{len(X)} patients of the Wisconsin data that scikit-learn bundles"
+    about = f"{what}, {whose}"
+    return Dataset(standardise(X), y, features, "breast cancer", about, "25.0 * RBF(0.5)")
 
 
 def load(name: str) -> dict[str, NDArray[Any]]:
@@ -131,13 +125,9 @@ def read_table(
     y = _target(table[target], positive)
     _check_features(table[names])
     X = np.ascontiguousarray(table[names].to_numpy(dtype=float))
-    return Dataset(
-        X=standardise(X) if standardised else X,
-        y=y,
-        features=tuple(names),
-        name=path.name,
-        description=f"{target} from {len(names)} column(s) of {path.name}, {len(table)} rows",
-    )
+    X = standardise(X) if standardised else X
+    about = f"{target} from {len(names)} column(s) of {path.name}, {len(table)} rows"
+    return Dataset(X, y, tuple(names), path.name, about)
 
 
 def read_frame(path: FilePath, sep: str | None = None) -> pd.DataFrame:

@@ -15,8 +15,6 @@ class InNotebooks:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        rows = "".join(
-            f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>"
-            for name, value in self.describe().items()
-        )
+        pairs = ((html.escape(name), html.escape(str(v))) for name, v in self.describe().items())
+        rows = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in pairs)
         return f"<div><strong>{type(self).__name__}</strong><table>{rows}</table></div>"

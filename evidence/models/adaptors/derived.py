@@ -99,9 +99,6 @@ def _hessian(product: Graph, x: Array) -> Array:
 
 
 def _third(along: Graph, x: Array, W: Array) -> Array:
-    s, U = np.linalg.eigh(W)
-    rows = [
-        sum(c * along(row, u) for c, u in zip(values, vectors.T, strict=True))
-        for row, values, vectors in zip(x, s, U, strict=True)
-    ]
+    triples = zip(x, *np.linalg.eigh(W), strict=True)
+    rows = [sum(c * along(row, u) for c, u in zip(s, U.T, strict=True)) for row, s, U in triples]
     return np.array(rows)

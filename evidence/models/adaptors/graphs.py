@@ -64,15 +64,11 @@ def graphs_of(model: Model) -> Graphs:
     pieces = _split(x, values, inside)
     given = _split(theta, free, outside)
     forward = through("forward", [given[rv] for rv in free])
-    return Graphs(
-        x,
-        graph_replace([_bounded(model)], pieces, strict=False)[0],
-        flat(graph_replace(constrained, pieces, strict=False)),
-        theta,
-        flat(graph_replace(forward, given, strict=False)),
-        int(sum(map(prod, inside))),
-        *(_names(free, outside, labels) for labels in (_labels(model), {})),
-    )
+    log_p = graph_replace([_bounded(model)], pieces, strict=False)[0]
+    outward = flat(graph_replace(constrained, pieces, strict=False))
+    inward = flat(graph_replace(forward, given, strict=False))
+    names = (_names(free, outside, labels) for labels in (_labels(model), {}))
+    return Graphs(x, log_p, outward, theta, inward, int(sum(map(prod, inside))), *names)
 
 
 def _names(free: list[Any], shapes: list[Any], labels: dict[str, list[Any]]) -> tuple[str, ...]:

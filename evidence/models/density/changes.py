@@ -155,22 +155,15 @@ class Tails:
     def derivatives(self, x: Array) -> Derivatives:
         h, u = self.h, self.h * x * x
         grow = np.exp(0.5 * u)
-        return Derivatives(
-            x * grow,
-            (1.0 + u) * grow,
-            h * x * (3.0 + u) * grow,
-            h * (3.0 + u * (6.0 + u)) * grow,
-        )
+        g2, g3 = h * x * (3.0 + u) * grow, h * (3.0 + u * (6.0 + u)) * grow
+        return Derivatives(x * grow, (1.0 + u) * grow, g2, g3)
 
     def log_slope(self, x: Array) -> LogSlope:
         h, u = self.h, self.h * x * x
         one = 1.0 + u
-        return LogSlope(
-            (np.log1p(u) + 0.5 * u).sum(axis=1),
-            h * x * (2.0 / one + 1.0),
-            h * (2.0 * (1.0 - u) / (one * one) + 1.0),
-            4.0 * h * h * x * (u - 3.0) / one**3,
-        )
+        total, third = (np.log1p(u) + 0.5 * u).sum(axis=1), 4.0 * h * h * x * (u - 3.0) / one**3
+        first, second = h * x * (2.0 / one + 1.0), h * (2.0 * (1.0 - u) / (one * one) + 1.0)
+        return LogSlope(total, first, second, third)
 
 
 def gradient(d: Derivatives, slope: Array) -> Array:

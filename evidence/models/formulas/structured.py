@@ -91,7 +91,9 @@ def structured(written: Structured, source: Source, scale: float) -> OnLevels:
     """The term that a call in a formula stands for."""
     make, least, most = TERMS[written.name]
     if not least <= len(written.arguments) <= most or any("=" in a for a in written.arguments):
-        raise InputError(f"formula: write {_USAGE[written.name]}, got {written.call}")
+        name = written.name
+        usage = f"{name}(time) or {name}(time, group)" if most > least else f"{name}(area, graph)"
+        raise InputError(f"formula: write {usage}, got {written.call}")
     return make(written, source, scale)
 
 
@@ -231,7 +233,3 @@ def _matrix(pairs: object, n: int) -> csr_array:
 Make = Callable[[Structured, Source, float], OnLevels]
 TERMS: dict[str, tuple[Make, int, int]] = dict.fromkeys(("ar1", "rw1", "rw2"), (_walk, 1, 2))
 TERMS |= dict.fromkeys(("icar", "bym2"), (_map, 2, 2))
-_USAGE = {
-    name: f"{name}(time) or {name}(time, group)" if most > least else f"{name}(area, graph)"
-    for name, (_, least, most) in TERMS.items()
-}
