@@ -205,17 +205,11 @@ class _Run:
                     block = chain[start : start + rows]
                     block[:] = self.move.to_latent(self.path, block)
         acceptance, gradients, failures = self.counts
-        return Chains(
-            x,
-            tilt,
-            acceptance / max(self.kept * self.thin, 1),
-            self.move.step_size if self.move.target is not None else np.nan,
-            time.perf_counter() - self.ready,
-            self.ready - self.began,
-            gradients,
-            failures,
-            interrupted or self.kept < self.draws,
-        )
+        acceptance = acceptance / max(self.kept * self.thin, 1)
+        step_size = self.move.step_size if self.move.target is not None else np.nan
+        seconds = time.perf_counter() - self.ready, self.ready - self.began
+        early = interrupted or self.kept < self.draws
+        return Chains(x, tilt, acceptance, step_size, *seconds, gradients, failures, early)
 
 
 def _added(counts: tuple[Array, int, int], info: Info) -> tuple[Array, int, int]:

@@ -237,13 +237,10 @@ def _missing(run: Run, seed: np.random.SeedSequence) -> dict[int, dict[str, Any]
         _, wanted = admitted(run.groups(), run.budget)
         most = _GROUPS * math.ceil(wanted / block) * block
     wanting = (i for i in range(math.ceil(most / block)) if i not in run.blocks)
-    return {
-        i: {
-            "n_islands": min(block, most - i * block),
-            "seed": np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)),
-        }
-        for i in islice(wanting, together)
-    }
+    sizes = {i: min(block, most - i * block) for i in islice(wanting, together)}
+    keys = {i: (*seed.spawn_key, i) for i in sizes}
+    seeds = {i: np.random.SeedSequence(seed.entropy, spawn_key=key) for i, key in keys.items()}
+    return {i: {"n_islands": n, "seed": seeds[i]} for i, n in sizes.items()}
 
 
 def _record(run: Run, index: int, islands: Islands, clock: Clock, progress: Progress) -> None:

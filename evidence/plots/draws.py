@@ -126,13 +126,9 @@ def plot_ess(ess: ArrayLike, ax: Axes | None = None, *, total: int) -> Axes:
     levels = {"smallest": finite[0], "median": np.median(finite), "draws made": total}
     for (name, value), style in zip(levels.items(), ("-.", "--", ":"), strict=True):
         ax.axhline(value, ls=style, color="0.25", lw=1.0, label=f"{name}, {value:.0f}")
-    ax.set(
-        xlabel="latent values, from slowest to fastest",
-        ylabel="effective sample size",
-        title="Effective sample sizes" + (f" ({missing} undefined)" if missing else ""),
-        yscale="log",
-        xlim=(0.0, ess.size + 1.0),
-        ylim=(min(0.7 * finite[0], 0.07 * total), 1.5 * max(finite[-1], total)),
-    )
+    title = "Effective sample sizes" + (f" ({missing} undefined)" if missing else "")
+    ax.set(xlabel="latent values, from slowest to fastest", ylabel="effective sample size")
+    ax.set(title=title, yscale="log", xlim=(0.0, ess.size + 1.0))
+    ax.set_ylim(min(0.7 * finite[0], 0.07 * total), 1.5 * max(finite[-1], total))
     legend(ax, frameon=True, framealpha=0.9, edgecolor="none")
     return whole_ticks(ax)

@@ -26,14 +26,10 @@ def minimum_degree(indptr: Indices, indices: Indices) -> Indices:
     if n == 0:
         return np.empty(0, np.int64)
     small = csc_array((np.full(indices.size, 1e-6 / n), indices, indptr), shape=(n, n))
-    incomplete = spilu(
-        small + eye_array(n, format="csc"),
-        drop_tol=1.0,
-        fill_factor=1.0,
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True, "Equil": False},
-    )
+    small = small + eye_array(n, format="csc")
+    options = {"SymmetricMode": True, "Equil": False}
+    limits = {"drop_tol": 1.0, "fill_factor": 1.0, "diag_pivot_thresh": 0.0}
+    incomplete = spilu(small, permc_spec="MMD_AT_PLUS_A", options=options, **limits)
     return np.argsort(incomplete.perm_c).astype(np.int64)
 
 
