@@ -293,9 +293,8 @@ def check_function(name: str, value: object, optional: bool = True) -> None:
 def check_kind(name: str, value: object, *kinds: type | UnionType) -> None:
     """A model, usually, of a kind that there is an answer for."""
     if not isinstance(value, kinds):
-        known = " or a ".join(
-            getattr(one, "__name__", "") for kind in kinds for one in get_args(kind) or (kind,)
-        )
+        each = (one for kind in kinds for one in get_args(kind) or (kind,))
+        known = " or a ".join(getattr(one, "__name__", "") for one in each)
         raise InputError(f"{name} must be a {known}, got {type(value).__name__}")
 
 

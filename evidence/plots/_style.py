@@ -114,9 +114,8 @@ def _hides(ax: Axes, box: Bbox) -> bool:
             return True
     areas = [(c.get_transform(), path) for c in ax.collections for path in c.get_paths()]
     areas += [(patch.get_transform(), patch.get_path()) for patch in ax.patches]
-    return any(to.transform_path(path).intersects_bbox(box) for to, path in areas) or any(
-        box.overlaps(text.get_window_extent()) for text in ax.texts
-    )
+    covered = any(to.transform_path(path).intersects_bbox(box) for to, path in areas)
+    return covered or any(box.overlaps(text.get_window_extent()) for text in ax.texts)
 
 
 def write(

@@ -92,9 +92,8 @@ class _Expression(NamedTuple):
 
     def value(self, node: ast.expr) -> float | Kernel:
         """A number (float) or a kernel."""
-        scalars = tuple(
-            f"{kind}{bits}" for kind in ("float", "int", "uint") for bits in (8, 16, 32, 64)
-        )
+        sizes = (8, 16, 32, 64)
+        scalars = tuple(f"{kind}{n}" for kind in ("float", "int", "uint") for n in sizes)
         match node:
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
                 return self.finite(node, lambda: float(number))
