@@ -210,8 +210,8 @@ MUTANTS = {
     "jump": Mutant(
         "jumps forget the component whose path chains are on",
         "drivers/jumps.py",
-        "beta * state.tilt + log_parts[:, self.best] - logsumexp",
-        "beta * state.tilt - logsumexp",
+        "beta * state.tilt + log_parts[:, self.best]",
+        "beta * state.tilt",
         "drivers/test_jumps.py",
     ),
     "bennett": Mutant(
