@@ -35,15 +35,23 @@ class Known(NamedTuple):
     weight: float
 
 
-def known_at_data(model: Described, posterior: object, max_draws: int) -> list[Known]:
+def known_at_data(
+    model: Described, posterior: object, max_draws: int | None, *, draws: int = 200,
+    settings: int = 48,
+) -> list[Known]:  # fmt: skip
     """What is known, in one part or several; ``posterior`` is as :func:`evidence.predict` takes
-    it, and what is only named is fitted."""
+    it, and what is only named is fitted.
+
+    ``draws``: of hyperparameters that are used by default; ``settings``: the same of those that
+    were integrated out.
+    """
     if posterior is None and model.priors:
         posterior = integrated_evidence(model, target_se=ROUGH, random_seed=0, progressbar=False)
     if isinstance(posterior, IntegratedEvidence):
-        return [Known(q.model, q, 1.0) for q in fits_over_theta(model, posterior, max_draws)]
+        fits = fits_over_theta(model, posterior, max_draws or settings)
+        return [Known(q.model, q, 1.0) for q in fits]
     if isinstance(posterior, HyperDraws):
-        return _by_hyperparameters(model, posterior, max_draws)
+        return _by_hyperparameters(model, posterior, max_draws or draws)
     entry = family(model)
     if posterior is None:
         posterior = entry.preferred(model, None) if "ep" in entry.fits else "laplace"

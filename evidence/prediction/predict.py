@@ -43,7 +43,7 @@ class _Options(TypedDict, total=False):
     mean_new: float | ArrayLike | None
     likelihood: Likelihood | None
     new_groups: str
-    max_draws: int
+    max_draws: int | None
     batch_size: int | None
     progressbar: bool
 
@@ -73,7 +73,7 @@ def predict(
     mean_new: float | ArrayLike | None = None,
     likelihood: Likelihood | None = None,
     new_groups: str = "error",
-    max_draws: int = 200,
+    max_draws: int | None = None,
     batch_size: int | None = None,
     progressbar: bool = False,
 ) -> Prediction | ClassPrediction:
@@ -109,9 +109,10 @@ def predict(
         Of a model from a formula: rows of groups that it was not made with are refused, or
         their effects have the prior of groups, under the posterior of its hyperparameters, or
         are left out.
-    max_draws : int
+    max_draws : int, optional
         Of draws of hyperparameters at most so many are used, evenly spaced: each costs a
-        Cholesky factorisation, and 16 bytes per point.
+        Cholesky factorisation, and 16 bytes per point. By default 200, and 48 settings of those
+        that were integrated out, each of which costs a fit by EP.
     batch_size : int, optional
         Points at a time. By default as many as keep the work space near 64 MB.
     progressbar : bool
@@ -144,7 +145,7 @@ def predict(
     array([1.5])
     """
     check_count("batch_size", batch_size, 1)
-    check_count("max_draws", max_draws, 1, optional=False)
+    check_count("max_draws", max_draws, 1)
     if isinstance(model, Comparison):
         return _averaged(
             model, X_new, posterior, K_new=K_new, k_diag=k_diag, mean_new=mean_new,

@@ -141,16 +141,19 @@ def _written(formula: str, parts: Parts, spelt: Mapping[str, str], some: frozens
     return f"{formula.split('~')[0].strip()} ~ {' + '.join(terms)}"
 
 
-def _averaged(found: Submodels, *, settings: int = 48) -> DataFrame:
+def _averaged(found: Submodels, *, settings: int = 48, fewest: int = 4) -> DataFrame:
     """Effects over the models that have them.
 
-    ``settings``: of hyperparameters that effects are averaged over, of all models together.
+    ``settings``: of hyperparameters that effects are averaged over, of all models together, but
+    ``fewest`` of each.
     """
     every = []
     for name, result in found.results.items():
         p = float(found.table.probability[name])
         known = result if isinstance(result, IntegratedEvidence) else None
-        own = summarise(found.models[name], known, max_draws=max(1, round(settings * p))).table
+        own = summarise(
+            found.models[name], known, max_draws=max(fewest, round(settings * p))
+        ).table
         every.append(own.assign(p=p))
     rows = {}
     for name in dict.fromkeys(label for own in every for label in own.index):

@@ -410,11 +410,11 @@ def _modes(
 
 
 def fits_over_theta(
-    model: Described, result: IntegratedEvidence | HyperDraws, most: int, *, settings: int = 48
+    model: Described, result: IntegratedEvidence | HyperDraws, most: int, *, evenly: bool = True
 ) -> Iterator[Any]:
-    """EP, of many classes Laplace, at up to ``most`` draws of the hyperparameters.
-
-    ``settings``: of hyperparameters that a prediction or a summary averages over.
+    """EP, of many classes Laplace, at up to ``most`` draws of the hyperparameters; ``evenly``:
+    as many of them from every part of the longest axis of all. (Of 48 settings a predicted
+    probability had an error of 6 % as they came, 1 % so.)
     """
     if not len(result.theta):
         why = "".join(f"; {warning}" for warning in result.warnings)
@@ -425,9 +425,13 @@ def fits_over_theta(
         )
     where = [model.hyperparameters.index(name) for name in result.names]
     draws = result.theta.reshape(-1, len(result.names))
-    chosen = np.linspace(0, len(draws) - 1, min(most, len(draws), settings))
+    if evenly:
+        away = draws - draws.mean(axis=0)
+        draws = draws[np.argsort(away @ np.linalg.svd(away, full_matrices=False)[2][0])]
+    parts = min(most, len(draws))
+    chosen = ((np.arange(parts) + 0.5) * len(draws) / parts).astype(int)
     sites = None
-    for own in draws[chosen.round().astype(int)]:
+    for own in draws[chosen]:
         with suppress(NoEvidence):
             near = sites if model.likelihood.log_concave or model.n_predictors > 1 else None
             reference = ep_at(model, model.hyperparameters.with_logs(where, own), near, 1e-6)

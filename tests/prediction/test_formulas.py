@@ -8,6 +8,7 @@ import pytest
 from scipy.special import expit
 
 import evidence as ev
+from evidence.prediction.posterior import known_at_data
 
 pytestmark = pytest.mark.usefixtures("no_layout")
 
@@ -264,3 +265,15 @@ def test_a_comparison_of_ordinal_formulas_predicts_their_labels(pain):
     prediction = ev.predict(comparison, NEW)
     assert prediction.labels.tolist() == WORDS
     np.testing.assert_allclose(prediction.probability.sum(axis=1), 1.0, rtol=1e-6)
+
+
+def test_few_settings_stand_for_all_that_were_integrated_out():
+    """Their mean is right: P(y = 0) of a hurdle is E[hu | y], a beta variate's mean."""
+    data = {"y": [0.0, 2.0, 0.0, 1.0, 3.0, 0.0, 0.0, 2.0, 1.0, 1.0]}
+    priors = {"Intercept": "norm(0.2, 1)", "hu": "beta(1, 1)"}
+    model = ev.from_formula("y ~ 1", data, likelihood="hurdle_poisson", priors=priors)
+    for seed in range(4):
+        result = ev.log_evidence(model, random_seed=seed, progressbar=False)
+        predicted = ev.predict(model, {"y": [0.0]}, posterior=result)
+        assert predicted.log_density(np.zeros(1)) == pytest.approx(np.log(5 / 12), abs=0.03)
+    assert [len(known_at_data(model, result, n)) for n in (None, 100)] == [48, 100]
