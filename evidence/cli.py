@@ -131,6 +131,8 @@ class _Regression(NamedTuple):
             further[word] = right
         for formula in (*formulas, *further.values()):
             check(formula)
+        if len(set(formulas)) < len(formulas):
+            raise InputError("formulas: one of them is given twice")
         frame = read_frame(file, self.sep)
         if self.positive is not None or self.levels is not None:
             self._label(frame, parse(formulas[0]).response)

@@ -149,12 +149,7 @@ def read_frame(path: FilePath, sep: str | None = None) -> pd.DataFrame:
         raise InputError("reading Parquet needs pyarrow: pip install 'log-evidence[data]'")
 
     try:
-        if parquet:
-            table = pd.read_parquet(path)
-        else:
-            exact = {"float_precision": "round_trip"} if _rounds(pd.__version__) else {}
-            words = {"skipinitialspace": True, "low_memory": False, **exact}
-            table = pd.read_csv(path, sep=sep or usual, **words)
+        table = pd.read_parquet(path) if parquet else _read_text(path, sep or usual or ",")
     except (ValueError, EOFError, zlib.error) as error:  # of pandas', pyarrow's and gzip's
         hint = "; text has to be UTF-8" if isinstance(error, UnicodeError) else ""
         raise InputError(f"cannot read {path}: {error}{hint}") from None
@@ -162,6 +157,38 @@ def read_frame(path: FilePath, sep: str | None = None) -> pd.DataFrame:
         text = "its rows have more fields than the header; sep= says what parts them"
         raise InputError(f"cannot read {path}: {text}")
     return table
+
+
+def _read_text(path: FilePath, sep: str) -> pd.DataFrame:
+    """A table in text; decimal commas are read as such where columns are parted otherwise."""
+    exact = {"float_precision": "round_trip"} if _rounds(pd.__version__) else {}
+    words: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "low_memory": False, **exact}
+    table = pd.read_csv(path, **words)
+    header = pd.read_csv(path, sep=sep, skipinitialspace=True, header=None, nrows=1, dtype=str)
+    again = header.iloc[0].dropna()
+    if (again := again[again.duplicated()]).size:
+        raise ValueError(f"its header has {again.iloc[0]!r} twice; give every column its own name")
+    texts = table.select_dtypes(exclude="number").dropna(axis=1, how="all")
+    commas = [name for name in texts if _are_numbers_with_commas(texts[name].dropna())]
+    if commas and sep == ",":
+        raise ValueError(
+            f"column {commas[0]!r} has numbers with commas, like {texts[commas[0]].iloc[0]!r}: "
+            "write them with a decimal point and without separators of thousands"
+        )
+    return pd.read_csv(path, decimal=",", **words) if commas else table
+
+
+def _are_numbers_with_commas(cells: pd.Series) -> bool:
+    """Whether all are, but for whole ones, like those of a European spreadsheet.
+
+    >>> _are_numbers_with_commas(pd.Series(["-0,25", "3", "1,5e3"]))
+    True
+    >>> _are_numbers_with_commas(pd.Series(["1", "2"]))
+    False
+    """
+    number = r"[+-]?\d*,?\d+(?:[eE][+-]?\d+)?"
+    text = cells.astype(str)
+    return bool(text.str.fullmatch(number).all() and text.str.contains(",").any())
 
 
 def _rounds(pandas: str) -> bool:

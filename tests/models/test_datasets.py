@@ -132,6 +132,8 @@ BAD = [
     ("a,y\n1,0\n2,1\n", {"drop": ["y"]}, "drop: 'y' is the target"),
     ("a,y\n1,0\n2,1\n", {"drop": ["b"]}, "drop: there is no column 'b'"),
     ("a,y\n1,0\n2,1\n", {"drop": ["a"]}, "features: no column is left"),
+    ("a,b,a,y\n1,2,3,0\n2,3,4,1\n", {}, "its header has 'a' twice"),
+    ('a,y\n"1,234",0\n"2,345",1\n', {}, "column 'a' has numbers with commas, like '1,234'"),
 ]
 
 
@@ -142,6 +144,13 @@ def test_bad_tables_are_refused(text, options, message, tmp_path):
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (the message is looked at below)
         datasets.read_table(path, "y", **options)
     assert message in str(caught.value)
+
+
+def test_tables_with_decimal_commas(tmp_path):
+    (tmp_path / "t.csv").write_text("a;b;y\n1,5;x,1;0\n-2;x,2;1\n,25;x,3;0\n")
+    table = datasets.read_frame(tmp_path / "t.csv", ";")
+    assert table["a"].tolist() == [1.5, -2.0, 0.25]
+    assert table["b"].tolist() == ["x,1", "x,2", "x,3"]
 
 
 def test_files_that_are_no_tables(tmp_path):

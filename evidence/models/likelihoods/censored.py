@@ -100,7 +100,8 @@ def gumbel(x, t):
     u = np.exp(z)
     if t[0] == RIGHT:
         return in_x((-u, -u, -u, -u), k)
-    f = _event(z + math.log(math.expm1(k * (t[4] - t[1]))))
+    width = k * (t[4] - t[1])
+    f = _event(z + width + math.log(-math.expm1(-width)))
     return in_x((f[0] - u, f[1] - u, f[2] - u, f[3] - u), k)
 
 

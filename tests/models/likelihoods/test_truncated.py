@@ -178,6 +178,18 @@ def test_evidence_of_formulas(formula, truth):
     assert model.likelihood.check(drawn).y.size == 6
 
 
+@pytest.mark.parametrize("shape", [2.0, 800.0, 1e5, 1e8])
+def test_far_out_no_probability_is_above_one(shape):
+    """Where no digit is left there is no density: a search met log p = 1e14 there."""
+    u = np.array([1.4, 3.0, 1.5, 2.4])
+    y, y2 = np.array([0.9, 2.1, 0.7, 0.5]), np.array([0.9, 2.1, 0.75, 0.8])
+    bound = Truncated(Censored(Weibull(shape), [0, 1, 2, 2], y2), upper=u)
+    with np.errstate(all="ignore"):
+        log_p = np.array([bound.log_prob(np.full(4, x), y) for x in np.geomspace(1.0, 1e20, 81)])
+    assert log_p[:, 1:].max() < 1e-3  # of bounds; the first datum has a density
+    assert not np.isnan(log_p).any()
+
+
 @pytest.mark.slow
 def test_bounds_where_noise_is_predicted():
     """log sigma ~ N(m, s²) by a predictor and by nodes; of a censored and of a truncated one."""
