@@ -34,6 +34,20 @@ def systematic(weights: Array, rng: np.random.Generator, size: int | None = None
     return _locate(weights, np.arange(m) + rng.random(1), m)
 
 
+def evenly(draws: Array, most: int) -> Indices:
+    """Up to ``most`` of equally weighted draws (M, P): as many from every part of their longest
+    axis, the first principal component of their standardised columns.
+
+    >>> evenly(np.array([[2.0], [0.0], [3.0], [1.0], [5.0], [4.0]]), 2).tolist()
+    [3, 5]
+    """
+    away, sd = draws - draws.mean(axis=0), draws.std(axis=0)
+    away /= np.where(sd > 0.0, sd, 1.0)
+    order = np.argsort(away @ np.linalg.svd(away, full_matrices=False)[2][0], kind="stable")
+    parts = min(most, len(draws))
+    return order[((np.arange(parts) + 0.5) * len(draws) / parts).astype(int)]
+
+
 def stratified(weights: Array, rng: np.random.Generator, size: int | None = None) -> Ancestors:
     """One independent uniform in each of ``size`` strata: counts within two of expectation.
 

@@ -256,7 +256,7 @@ def _posterior(
     """
     where = ranked(model)[1]
     if isinstance(result, IntegratedEvidence) and len(result.theta):
-        fits, free = fits_over_theta(model, result, draws, evenly=False), model.priors.free
+        fits, free = fits_over_theta(model, result, draws, spread=False), model.priors.free
         rows = []
         for q in fits:
             own = rng.normal(q.mean[where], q.var[where] ** 0.5)
