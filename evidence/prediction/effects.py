@@ -36,9 +36,9 @@ def plot_effects(
 ) -> Axes:
     """Draw the expected response against one covariate, with its 90 % interval, and the data.
 
-    The other covariates stay where they are in the middle of the data: numbers at their median,
-    categories at the most frequent one. Effects of groups are left out, unless the covariate is
-    the group.
+    The other covariates stay where they are in the middle of the data: numbers at their median
+    (the upper of two, so that it occurs), categories at the most frequent one. Effects of groups
+    are left out, unless the covariate is the group.
 
     Parameters
     ----------
@@ -78,6 +78,8 @@ def plot_effects(
     response = parts.response.strip("`")
     used = [*model.columns, *({response} & {*frame.columns})]
     frame = frame[used].dropna()
+    if frame.empty:
+        raise InputError(f"data have no row without missing values in {', '.join(used)}")
     trials = columns(model.trials, model.columns)
     known = [column for column in model.columns if column not in trials]
     for given in (name, *held):
@@ -94,12 +96,12 @@ def plot_effects(
     held = {c: _possible(c, value, frame[c], c in groups) for c, value in held.items()}
     values = frame[name]
     is_number = values.dtype.kind in "iuf" and name not in groups
-    along = values.drop_duplicates().sort_values().to_numpy(None if is_number else object)
     # a structured term has a value for each different one, and none between
     arguments = (argument for term in parts.structured for argument in term.arguments)
     in_series = any(name in columns(argument, model.columns) for argument in arguments)
-    if is_number and len(along) > points and not in_series:
-        along = np.linspace(values.min(), values.max(), points)
+    along = values.drop_duplicates().sort_values().to_numpy(None if is_number else object)
+    if is_number and not in_series:
+        along = _curve(along, points)
     rows = pd.DataFrame({name: along})
     for column in model.columns:
         if column != name:
@@ -151,6 +153,13 @@ def _possible(column: str, value: ArrayLike, seen: pd.Series[Any], group: bool) 
             f"{', …' if len(known) > 10 else ''}"
         )
     return value
+
+
+def _curve(values: Array, points: int) -> Array:
+    """Places along numbers, in order: of few whole ones, which may be levels, each of them."""
+    if len(values) <= points and not (values % 1).any():
+        return values
+    return np.linspace(values[0], values[-1], points)
 
 
 def _middle(values: pd.Series[Any]) -> Any:

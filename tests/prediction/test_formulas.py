@@ -277,3 +277,12 @@ def test_few_settings_stand_for_all_that_were_integrated_out():
         predicted = ev.predict(model, {"y": [0.0]}, posterior=result)
         assert predicted.log_density(np.zeros(1)) == pytest.approx(np.log(5 / 12), abs=0.03)
     assert [len(known_at_data(model, result, n)) for n in (None, 100)] == [48, 100]
+
+
+def test_effects_of_few_data_have_a_curve():
+    data = pd.DataFrame({"y": [1.0, 0.0, 2.0, 4.0], "x": [0.1, 0.5, 1.2, 2.5], "k": [1, 2, 3, 4]})
+    model = ev.from_formula("y ~ x + k", data, likelihood="poisson")
+    for name, count in (("x", 60), ("k", 4)):
+        assert ev.plot_effects(model, data, name, "ep").get_lines()[0].get_xdata().size == count
+    with pytest.raises(ev.InputError, match="data have no row without missing values in x, k, y"):
+        ev.plot_effects(model, data.iloc[:0], "x")
