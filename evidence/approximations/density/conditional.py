@@ -62,7 +62,8 @@ class ConditionalLaplace:
     @cached_property
     def spread(self) -> Array:
         """Standard deviations of parents."""
-        return self.draws[:, self.parents].std(axis=0)
+        sd = self.draws[:, self.parents].std(axis=0)
+        return np.where(sd > 0.0, sd, 1.0)
 
     @cached_property
     def _near(self) -> cKDTree:
@@ -87,12 +88,13 @@ class ConditionalLaplace:
             gain = 0.5 * np.sum(slope * step, axis=1)
             top[rows] = value + np.where(gain < resting, gain, 0.0)
             going = np.isfinite(value + gain) & ~(gain < resting)
+            if not going.any():
+                break
             rows, before = rows[going], x[rows[going]]
             x[rows] = self._uphill(before, value[going], step[going])
             away = np.abs(x[rows] - before)[:, self.children]
             sd[rows] = np.maximum(sd[rows], away)  # where a step went far all else is new
-            rows = rows[away.any(axis=1)]
-            if not rows.size:
+            if not (rows := rows[away.any(axis=1)]).size:
                 break
         half = np.log(np.einsum("mii->mi", root)).sum(axis=1)
         log_p = top - half + c * LOG_SQRT_2PI
