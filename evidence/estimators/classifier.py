@@ -107,7 +107,13 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         """
         given = validate_data(self, X, y, dtype=np.float64)
         X, y = self._counted(given, sample_weight)
-        check_classification_targets(y)
+        try:
+            check_classification_targets(y)
+        except TypeError:  # of labels that cannot be sorted
+            kinds = ", ".join(sorted({type(label).__name__ for label in y}))
+            raise InputError(
+                f"y must hold labels of one kind, none missing, got {kinds}"
+            ) from None
         self._check_parameters()
         check_choice("likelihood", self.likelihood, ("logit", "probit"))
         check_choice("multi_class", self.multi_class, ("softmax", *_MULTI))

@@ -327,6 +327,11 @@ def test_bad_words(words, match):
 def test_one_class_and_no_fit():
     with pytest.raises(ValueError, match="requires 2 or more distinct classes; got 1 class"):
         GaussianProcessClassifier().fit(X, np.ones(40))
+    for label, kind in ((None, "NoneType"), (1, "int")):
+        with pytest.raises(
+            ev.InputError, match=f"labels of one kind, none missing, got {kind}, str"
+        ):
+            GaussianProcessClassifier().fit(np.eye(3), np.array(["a", "b", label], dtype=object))
     with pytest.raises(NotFittedError):
         GaussianProcessClassifier().log_evidence()
 
