@@ -417,6 +417,20 @@ MUTANTS = {
         "ratio = then.log_z - now.log_z",
         "hyper/test_schemes.py -k 'posterior or pseudo'",
     ),
+    "tails": Mutant(
+        "plain draws are weighted by a t of other degrees of freedom",
+        "hyper/at_theta.py",
+        "0.5 * (df + 1.0) * np.log1p(z**2 / df)",
+        "0.5 * df * np.log1p(z**2 / df)",
+        "hyper/test_plain_draws.py",
+    ),
+    "evenly": Mutant(
+        "settings of hyperparameters come from one end of their posterior",
+        "statistics/resampling.py",
+        "return order[((np.arange(parts) + 0.5) * len(draws) / parts).astype(int)]",
+        "return order[((np.arange(parts) + 0.5) * len(draws) / (2 * parts)).astype(int)]",
+        "prediction/test_formulas.py -k few_settings",
+    ),
     # -- models
     "third-derivative": Mutant(
         "a third derivative of the negative binomial has the wrong sign",
