@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
@@ -22,7 +23,8 @@ from ..execution.clock import Stopped, check_interrupt
 from ..moves.gradient.crank_nicolson import PCN
 from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities
 from ..numerics.arrays import Array, Rng
-from ..paths.families import make_path
+from ..paths.base import TemperedPath
+from ..paths.families import is_stepped, make_path
 from ..proposals.data import Coloured, DatumGuide, make_datum_guide
 from ..proposals.guide import Between, Guide, make_guide
 from ..proposals.predictors import BlockGuide, make_block_guide
@@ -128,6 +130,37 @@ class Stepped(NamedTuple):
         return drawn.take(kept).T
 
 
+class Tailed(NamedTuple):
+    """Draws about a reference: along each axis of its root, Student's t of ``df`` degrees of
+    freedom.
+
+    That costs 1.6 % of what draws are worth per axis, and weights have a light tail where the
+    posterior has the prior's on one side, as where all counts of a group are zero. (With a
+    Gaussian 1.1 times as wide instead, at the same cost, RMS z of 16 runs with such groups was
+    1.4; guided in steps it was 1.4 to 1.7 of 40 runs, and is .95 to 1.1.)
+    """
+
+    path: TemperedPath
+    df: float = 10.0
+
+    @property
+    def log_z0(self) -> float:
+        return self.path.log_z0
+
+    def draw(self, n: int, rng: Rng, between: Between | None = None) -> tuple[Array, Array]:
+        """``n`` draws as columns and their log weights; they are not resampled on the way."""
+        frame, df = self.path.coordinates("base"), self.df
+        z = rng.standard_t(df, (n, frame.root.size))
+        x = frame.to_latent(z * frame.root)
+        ratio = 0.5 * (df + 1.0) * np.log1p(z**2 / df) - 0.5 * z**2
+        ratio += gammaln(0.5 * df) - gammaln(0.5 * (df + 1.0)) + 0.5 * np.log(0.5 * df)
+        return x.T, self.path.tilt(x) + ratio.sum(axis=1)
+
+    def latent(self, drawn: Array, kept: Ancestors, rng: Rng) -> Array:
+        """Rows of latent values from some columns of draws."""
+        return drawn[:, kept].T
+
+
 class Tilted(NamedTuple):
     """Minimax tilting for a probit model, and what leads from utilities to latent values."""
 
@@ -179,7 +212,23 @@ class Proposed(NamedTuple):
         return drawn[:, kept].T
 
 
-Source = Guided | Stepped | Tilted | Proposed
+def try_tailed(
+    reference: GaussianReference | BlockReference, n: int = 1024, worth: float = 0.2,
+    shape: float = 0.5, large: int = 64, data: int = 2048,
+) -> tuple[Tailed, Weights] | None:  # fmt: skip
+    """Draws with tails and weights of ``n`` of them, if these are ``worth`` that part of their
+    number and their Pareto shape is below ``shape``: 256 take a sixth of the time of guided ones.
+    Not asked of more latent values than are ``large``, nor of more ``data``."""
+    model = reference.model
+    small = is_stepped(model) and model.n <= large and model.y.size <= data
+    if not (small and model.likelihood.log_concave and isinstance(reference, GaussianReference)):
+        return None
+    source = Tailed(make_path(reference))
+    weights = Weights(source.draw(n, np.random.default_rng(0))[1])
+    return (source, weights) if weights.ess > worth and weights.shape < shape else None
+
+
+Source = Guided | Stepped | Tailed | Tilted | Proposed
 
 
 def run_weighted(

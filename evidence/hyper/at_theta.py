@@ -18,7 +18,6 @@ from numpy.linalg import LinAlgError
 from numpy.random import Generator
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
-from scipy.special import gammaln
 
 from ..approximations.gp.ep import fit_ep, rounding_error
 from ..approximations.gp.gradient import log_evidence_gradient
@@ -28,7 +27,7 @@ from ..approximations.predictors.ep import DIGITS, MOST, fit_block_ep
 from ..approximations.predictors.laplace import fit_block_laplace
 from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
-from ..drivers.weighted import Resampling, Stepped, islands
+from ..drivers.weighted import Resampling, Stepped, Tailed, islands, try_tailed
 from ..execution.clock import check_interrupt
 from ..messages import InputError
 from ..models.gp import CovarianceError
@@ -144,38 +143,17 @@ class GuidedDraws:
         return self._given.draw(value, rng)
 
 
-def wide_weights(
-    reference: GaussianReference, n: int, rng: Generator, df: float = 10.0
-) -> Weights:
-    """Of so many draws about EP's Gaussian, relative to its log Z: along each axis of its root,
-    Student's t of ``df`` degrees of freedom. That costs 1.6 % of what draws are worth per axis,
-    and weights have a light tail where the posterior has the prior's on one side, as where all
-    counts of a group are zero. (With a Gaussian 1.1 times as wide instead, at the same cost, RMS z
-    of 16 runs with such groups was 1.4.)"""
+def tailed_weights(reference: GaussianReference, n: int, rng: Generator) -> Weights:
+    """Of so many :class:`.Tailed` draws, relative to EP's log Z."""
     with numerics():
-        path = make_path(reference)
-        frame = path.coordinates("base")
-        z = rng.standard_t(df, (n, frame.root.size))
-        tilt = path.tilt(frame.to_latent(z * frame.root))
-    squares = 0.5 * z**2 - 0.5 * (df + 1.0) * np.log1p(z**2 / df)
-    lost = gammaln(0.5 * (df + 1.0)) - gammaln(0.5 * df) - 0.5 * np.log(0.5 * df)
-    return Weights(tilt - squares.sum(axis=1) - z.shape[1] * lost)
+        return Weights(Tailed(make_path(reference)).draw(n, rng)[1])
 
 
-def draws_plainly(
-    reference: GaussianReference | BlockReference, n: int = 1024, worth: float = 0.2,
-    shape: float = 0.5, large: int = 64, data: int = 2048,
-) -> bool:  # fmt: skip
-    """Whether ``n`` draws of :func:`wide_weights` are ``worth`` that part of their number, and
-    their Pareto shape is below ``shape``. Guided draws, in steps, would be hardly better there,
-    and take 18 seconds to compile. Not asked of more latent values than are ``large``, nor of more
-    ``data``."""
-    model = reference.model
-    small = is_stepped(model) and model.n <= large and model.y.size <= data
-    if small and model.likelihood.log_concave and isinstance(reference, GaussianReference):
-        with suppress(NoEvidence):
-            weights = wide_weights(reference, n, np.random.default_rng(0))
-            return bool(weights.ess > worth and weights.shape < shape)
+def draws_plainly(reference: GaussianReference | BlockReference) -> bool:
+    """Whether draws with tails will do: guided ones, in steps, would be hardly better there, and
+    take 18 seconds to compile."""
+    with suppress(NoEvidence), numerics():
+        return try_tailed(reference) is not None
     return False
 
 
@@ -332,7 +310,7 @@ class GuidedEvidence:
             with suppress(NoEvidence):  # where likelihoods are too narrow to be integrated over
                 return _guided(reference, self.n_draws, rng), reference.logz
         check_digits(reference, 0.1)
-        weights = wide_weights(reference, self.n_draws, rng)
+        weights = tailed_weights(reference, self.n_draws, rng)
         return reference.logz + float(weights.log_mean), reference.logz
 
     def look(self, theta: Array) -> Look:

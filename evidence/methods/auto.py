@@ -33,7 +33,7 @@ from .. import moves
 from ..approximations.gp.exact import draw_exact, fit_exact, has_closed_form
 from ..approximations.gp.modes import mixture_of
 from ..drivers.plan import Pilot
-from ..drivers.weighted import Guided, Tilted, even_draws
+from ..drivers.weighted import Guided, Tilted, even_draws, try_tailed
 from ..models.gp import GPModel
 from ..numerics.threads import blas_for
 from ..paths.families import family, is_stepped, sees_several
@@ -50,6 +50,7 @@ from .weighted import (
     look_longer,
     run_guided,
     run_stepped,
+    run_tailed,
     run_tilted,
     try_guide,
     try_steps,
@@ -105,9 +106,10 @@ def _exact(problem: Problem) -> Outcome:
     return _with_notes(outcome, [note])
 
 
-def _in_steps(problem: Problem) -> Outcome:
-    """Draws of the reference, guided in steps unless they are even without; annealing where a
-    trial of their weights asks for it."""
+def _in_steps(problem: Problem, uneven: float = 0.1) -> Outcome:
+    """Draws of the reference, guided in steps unless they are even without; with a t's tails where
+    a guided one has a variance above ``uneven``; annealing where a trial of their weights asks for
+    it."""
     notes, several = list[str](), sees_several(problem.model)
     if several and not problem.reference.converged and problem.reference.name != "laplace":
         problem = _second_reference(problem, notes)
@@ -124,6 +126,10 @@ def _in_steps(problem: Problem) -> Outcome:
         return _with_notes(outcome, notes)
     try:
         trial = try_steps(problem)
+        tailed = try_tailed(problem.reference) if trial.variance > uneven else None
+        if tailed is not None:
+            notes.append("draws have a t's tails about EP's Gaussian: guided ones are uneven")
+            return _with_notes(run_tailed(problem, *tailed), notes)
         draws = trial.variance / problem.aim**2
         few = draws <= (MOST if several else MOST_GUIDED)
         if few or (not several and trial.source.guide.size > _LARGE):

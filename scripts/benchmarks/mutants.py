@@ -418,8 +418,8 @@ MUTANTS = {
         "hyper/test_schemes.py -k 'posterior or pseudo'",
     ),
     "tails": Mutant(
-        "plain draws are weighted by a t of other degrees of freedom",
-        "hyper/at_theta.py",
+        "draws with tails are weighted by a t of other degrees of freedom",
+        "drivers/weighted.py",
         "0.5 * (df + 1.0) * np.log1p(z**2 / df)",
         "0.5 * df * np.log1p(z**2 / df)",
         "hyper/test_plain_draws.py",

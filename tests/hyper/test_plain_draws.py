@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy import stats
 
 import evidence as ev
-from evidence.hyper.at_theta import draws_plainly, guided_estimate, wide_weights
+from evidence.hyper.at_theta import draws_plainly, guided_estimate, tailed_weights
 
 
 def groups(likelihood, y, sd=1.0):
@@ -23,7 +23,7 @@ FEW = np.array([0, 1, 0, 2, 1, 3, 0, 0, 0, 1, 0, 4])
 def test_their_mean_is_the_evidence(likelihood):
     y = FEW if likelihood == "poisson" else np.minimum(FEW, 1)
     q = ev.fit_ep(groups(likelihood, y))
-    weights = wide_weights(q, 200_000, np.random.default_rng(0))
+    weights = tailed_weights(q, 200_000, np.random.default_rng(0))
     rng = np.random.default_rng(1)
     guided = [guided_estimate(q, 256, rng, np.inf).log_z for _ in range(64)]
     se = np.hypot(np.std(guided) / 8.0, np.sqrt(weights.relative_variance / weights.n))
@@ -36,7 +36,7 @@ def test_behind_a_wall_their_weights_have_a_light_tail():
     with np.errstate(over="ignore"):
         one = np.exp(stats.norm.logpdf(x, 0.0, 30.0) - 3.0 * np.exp(x))
     q = ev.fit_ep(groups("poisson", 0 * FEW, sd=30.0))
-    weights = wide_weights(q, 65_536, np.random.default_rng(0))
+    weights = tailed_weights(q, 65_536, np.random.default_rng(0))
     se = np.sqrt(weights.relative_variance / weights.n)
     exact = 4.0 * np.log(np.trapezoid(one, x))
     assert abs(q.logz + float(weights.log_mean) - exact) < 4.0 * se < 0.04

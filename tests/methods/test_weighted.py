@@ -192,3 +192,26 @@ def test_two_lines_under_heavy_tails_have_an_end():
 
     result = ev.log_evidence(model, random_seed=0, progressbar=False)
     assert abs(result.logz - plane(terms, 5.0, 1601)) < 4.0 * result.logz_se < 0.1
+
+
+def test_groups_without_a_count_have_tails():
+    """On one side the posterior has the prior's tail: weights of guided draws had no variance, and
+    error bars of 24 runs an RMS z of 1.9."""
+    y, sd = np.repeat([400, 0, 400, 0, 400, 0], 5), 5.0
+    g = [f"g{i // 5}" for i in range(30)]
+    priors = {"Intercept": stats.norm(0.0, 3.0), "sd(1|g)": sd}
+    model = ev.from_formula(
+        "y ~ 1 + (1 | g)", {"y": y, "g": g}, likelihood="poisson", priors=priors
+    )
+    b, e = np.linspace(-27.0, 27.0, 601), np.linspace(-96.0, 96.0, 20_001)
+    with np.errstate(over="ignore"):
+        like = np.exp([stats.poisson.logpmf(count, np.exp(e)) * 5.0 for count in (400, 0)])
+    around = stats.norm.pdf(e, b[:, None], sd) * (e[1] - e[0])
+    exact = np.log(np.sum(stats.norm.pdf(b, 0.0, 3.0) * np.prod(around @ like.T, axis=1) ** 3))
+    exact += np.log(b[1] - b[0])
+    z = []
+    for seed in range(24):
+        result = ev.log_evidence(model, random_seed=seed, progressbar=False)
+        z.append((result.logz - exact) / result.logz_se)
+        assert result.logz_se < 0.04
+    assert np.mean(np.square(z)) < 2.0
