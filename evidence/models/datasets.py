@@ -171,8 +171,9 @@ def _read_text(path: FilePath, sep: str) -> pd.DataFrame:
     texts = table.select_dtypes(exclude="number").dropna(axis=1, how="all")
     commas = [name for name in texts if _are_numbers_with_commas(texts[name].dropna())]
     if commas and sep == ",":
+        first = texts[commas[0]].dropna().iloc[0]
         raise ValueError(
-            f"column {commas[0]!r} has numbers with commas, like {texts[commas[0]].iloc[0]!r}: "
+            f"column {commas[0]!r} has numbers with commas, like {first!r}: "
             "write them with a decimal point and without separators of thousands"
         )
     return pd.read_csv(path, decimal=",", **words) if commas else table

@@ -157,6 +157,7 @@ def loo(
     last, view, first = *list(views.items())[-1], next(iter(views.values()))
     words = {"random_seed": seeds[3], "progressbar": progressbar}
     amiss = _amiss(views)
+    view = view._replace(doubtful=view.doubtful | (amiss & (len(views) > 1)))
     view, anew, said = _computed_anew(model, posterior, view, amiss, max_refits, words)
     off, where = (view.fitted - view.pointwise) / 3.0, amiss  # what weights miss, on average
     if len(views) > 1:  # or how far EP is from the draws, where one of them may be wrong
