@@ -387,7 +387,7 @@ def _amiss(
     """Data of which draws are ``apart`` from EP, in nats (of three Weibull data one was 2.3 too
     high at a Pareto k of .42). Where EP has no say, those that move the posterior by ``least`` at
     a Pareto ``shape`` above this, or by ``much``: weights of 1,000 draws missed up to a half of it
-    (of five to nine data with two predictors each RMS z was 2.3 to 4.4, all of it of such data).
+    (of five to nine data with two predictors each RMS z was 2.3 to 4.3, all of it of such data).
     """
     first, view = next(iter(views.values())), list(views.values())[-1]
     if "psis" in views and view is first:
