@@ -229,9 +229,11 @@ def run_pieces(
         checkpoint.save()
 
 
-def _missing(run: Run, seed: np.random.SeedSequence) -> dict[int, dict[str, Any]]:
-    """Tasks wanted and not done, full ones for all groups, or what was asked for."""
-    together = 4096  # at most, as seeds take time, too
+def _missing(
+    run: Run, seed: np.random.SeedSequence, together: int = 4096
+) -> dict[int, dict[str, Any]]:  # fmt: skip
+    """Tasks wanted and not done, full ones for all groups, or what was asked for; so many
+    ``together`` at most, as seeds take time, too."""
     block, most = run.budget.block, run.budget.first
     if run.budget.target_se is not None:
         _, wanted = admitted(run.groups(), run.budget)

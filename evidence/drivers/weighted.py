@@ -217,7 +217,8 @@ def try_tailed(
     shape: float = 0.5, large: int = 64, data: int = 2048,
 ) -> tuple[Tailed, Weights] | None:  # fmt: skip
     """Draws with tails and weights of ``n`` of them, if these are ``worth`` that part of their
-    number and their Pareto shape is below ``shape``: 256 take a sixth of the time of guided ones.
+    number and their Pareto shape is below ``shape``: 256 take a sixth of the time of guided ones,
+    and have a variance of .016 at a worth of .2, where guided ones behind a wall had .02 to .04.
     Not asked of more latent values than are ``large``, nor of more ``data``."""
     model = reference.model
     small = is_stepped(model) and model.n <= large and model.y.size <= data

@@ -1,6 +1,6 @@
 r"""The evidence at one setting of the hyperparameters: EP's, and an unbiased estimate.
 
-Draws that EP's sites guide (:mod:`evidence.proposals.guide`), or those of its Gaussian, give
+Draws that EP's sites guide (:mod:`evidence.proposals.guide`), or draws about its Gaussian, give
 :math:`\hat Z(\theta) = Z_q\,\frac1M \sum_{i=1}^M w_i`, unbiased for every M. Where numbers fail
 there is no evidence, and everything that moves over θ hears it by one error.
 """
@@ -283,7 +283,7 @@ class GuidedEvidence:
     sites: tuple[Any, ...]
     root: Array
     plain: bool = False
-    """Whether draws of EP's Gaussian need no guide."""
+    """Whether draws about EP's Gaussian, with the tails of a t, need no guide."""
 
     @classmethod
     def about(

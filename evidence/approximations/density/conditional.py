@@ -71,7 +71,8 @@ class ConditionalLaplace:
 
     def at(self, P: Array, steps: int = 30, resting: float = 1e-4, near: int = 16) -> Conditional:
         """At rows of parents (M, parents), by Newton's ``steps`` from the mean of so many ``near``
-        draws, until one promises no more than ``resting`` nats."""
+        draws, until one promises no more than ``resting`` nats. (From the single nearest one a
+        draw in another mode finds its own, and nothing says that one is missed.)"""
         c, nearest = self.children.size, range(1, 1 + min(near, len(self.draws)))
         x = self.draws[self._near.query(P / self.spread, nearest)[1]].mean(axis=1)
         x[:, self.parents] = P
@@ -179,7 +180,8 @@ def _definite(H: Array, value: Array) -> tuple[Array, Array, Array]:
     Where some eigenvalues λ are not positive all are \|λ\|; a matrix that is not finite is I.
     """
     tiny = 1e-100  # number
-    least = np.maximum(1e-10, 1e-12 * np.abs(value))  # curvature relative to the diagonal, or lost
+    # on the scaled diagonal: at least so much, or what rounding leaves of differences
+    least = np.maximum(1e-10, 1e-12 * np.abs(value))
     root = np.sqrt(np.abs(np.einsum("mii->mi", H)))
     usable = (root > tiny) & (root < 1.0 / tiny)
     bad = ~(usable.all(axis=1) & np.isfinite(H).all(axis=(1, 2)))

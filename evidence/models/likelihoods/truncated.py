@@ -34,7 +34,7 @@ _HAZARDS |= {"lognormal": _HAZARDS["gaussian"], "exponential": _HAZARDS["weibull
 
 @jit
 def _over(f, g):
-    if not abs(g[0]) < 1e12:  # of the difference no digit is left
+    if not abs(g[0]) < 1e12:  # the difference is rounding, 1e-4 nats and more
         return -np.inf, 0.0, 0.0, 0.0
     return f[0] - g[0], f[1] - g[1], f[2] - g[2], f[3] - g[3]
 
