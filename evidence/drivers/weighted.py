@@ -135,9 +135,9 @@ class Tailed(NamedTuple):
     freedom.
 
     That costs 1.6 % of what draws are worth per axis, and weights have a light tail where the
-    posterior has the prior's on one side, as where all counts of a group are zero. (With a
-    Gaussian 1.1 times as wide instead, at the same cost, RMS z of 16 runs with such groups was
-    1.4; guided in steps it was 1.4 to 1.7 of 40 runs, and is .95 to 1.1.)
+    posterior has the prior's on one side, as where all counts of a group are zero. Where every
+    datum sees most effects, steps cannot tell that before their end: of 19 such models, 4 seeds
+    each, RMS z of guided draws is 1.18, and 1.03 of these.
     """
 
     path: TemperedPath

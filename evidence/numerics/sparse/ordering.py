@@ -58,14 +58,15 @@ def tree(indptr, indices, order):
 
 def arrange(
     indptr: Indices, indices: Indices, last: Indices, method: str, *, cheap: int = 200,
-    band: int = 8,
+    band: int = 8, long: int = 4,
 ) -> Indices:  # fmt: skip
     """The order of elimination; ``last`` at the end.
 
     ``"auto"`` leaves chains as they are and otherwise takes whichever costs less.
 
     ``cheap``: up to so many operations per entry of the matrix, minimum degree will do; ``band``:
-    up to this distance of neighbours, a chain is eliminated from end to end.
+    up to this distance of neighbours, a chain is eliminated from end to end, if it is ``long``
+    times as long (four groups and what all their data see are a star, not a chain).
     """
     n = indptr.size - 1
     ends = np.zeros(n, bool)
@@ -81,7 +82,7 @@ def arrange(
     sparse, dense = np.flatnonzero(free & ~crowded), np.flatnonzero(crowded)
     end = np.concatenate([dense[np.argsort(degree[dense], kind="stable")], held])
     graph = restrict(indptr, indices, sparse)
-    chain = method == "auto" and _bandwidth(*graph) <= band
+    chain = method == "auto" and _bandwidth(*graph) <= min(band, sparse.size // long)
     orders = {}
     for name, make in (("chain", None), ("degree", minimum_degree), ("dissection", dissect)):
         if name == method or (method == "auto" and (name != "chain" or chain)):
