@@ -149,6 +149,15 @@ class SparsePrior(Prior):
         self.mean = design @ self.latent_mean + offset
 
     @property
+    def rounding(self) -> float:
+        """About how many nats of log |Q| are rounding: a pivot is what subtraction leaves of a
+        diagonal entry. None are told of where the ground holds null vectors."""
+        if self.ground:
+            return 0.0
+        whole = self.numbers[self.pattern.analysis.diagonal]
+        return float(0.5 * _EPS * np.sum(whole / self.base.factor.roots**2))
+
+    @property
     def work(self) -> float:
         analysis = self.pattern.analysis
         return 6.0 * analysis.flops + 100.0 * analysis.nnz + 200.0 * self.mean.size

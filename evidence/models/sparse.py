@@ -130,11 +130,14 @@ class SparseModel(LatentModel):
         check_noise("mean= or offset=", self)
         self.hyperparameters = free_parameters({"": self.precision}, self.likelihood)
 
-    def _set_prior(self) -> None:
+    def _set_prior(self, *, most: float = 0.03) -> None:
+        """``most``: nats of log |Q| that may be rounding."""
         numbers = self._pattern.analysis.assemble(self.Q)
         words = (self._pattern, self.constraints, self._null)
         try:
             self._prior = SparsePrior(self._mean, numbers, self.A, self.offset, *words)
+            if self._prior.rounding > most:
+                raise NotPositiveDefinite("most of a pivot is rounding")
         except NotPositiveDefinite:
             if self.precision is not None:
                 raise InputError(

@@ -210,10 +210,16 @@ class Factor:
             square(panels, self._x, out, np.empty(np.diff(panels.starts).max() ** 2), scratch())
         return out
 
+    @property
+    def roots(self) -> Array:
+        """Of the pivots, by index."""
+        roots: Array = self._x[self.analysis.diagonal]
+        return roots
+
     @cached_property
     def half_logdet(self) -> float:
         """Σ log L_kk = ½ log|P|."""
-        return float(np.log(self._x[self.analysis.diagonal]).sum())
+        return float(np.log(self.roots).sum())
 
     def half_solve(self, b: Array) -> Array:
         """L⁻¹ b[order], in the order of elimination; b is (n,) or (n, J)."""
