@@ -187,6 +187,7 @@ def run_pilot(
     ladder needs one step; ``tail``: Pareto shape above which an error bar is doubtful.
     """
     sd = np.where(np.isfinite(sd) & (sd > 0), np.clip(sd, 0.01, 3.0), 1.0)
+    sd = np.minimum(sd, np.ptp(priors.support(), axis=1) / np.sqrt(12.0))
     looks = Looks(evidence, priors, clock, np.zeros((0, centre.size)))
     draws, misfit = n_draws or evidence.fewest, 0.2 * variance
     fit = explore(looks, [centre, *others], sd, rng, misfit)
@@ -344,9 +345,9 @@ def box(
 
     ``far``: distance of wide looks from the optimum, in standard deviations at most.
     """
-    t = np.linspace(-far, far, 1201)
     ends = []
-    for unit in np.eye(centre.size):
+    for unit, support in zip(np.eye(centre.size), priors.support() - centre[:, None], strict=True):
+        t = np.linspace(*np.clip(support, -far, far), 1201)
         density = priors.log_density(centre + t[:, None] * unit)
         density = np.exp(density - density.max())
         share = np.cumsum(density) / density.sum()

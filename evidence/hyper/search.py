@@ -72,7 +72,6 @@ class Search:
         self, ep_at: EPAt, free: Hyperparameters, moving: Indices, priors: Priors | None = None,
         tick: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
-        edge = 0.004  # kept from the edge of a support: gradients of priors are differences
         self.ep_at, self.moving, self.priors, self.tick = ep_at, moving, priors, tick
         self.lows = free.lows[moving]
         self.history: list[Evaluation] = []
@@ -83,7 +82,8 @@ class Search:
         if priors is not None:
             places = np.searchsorted(moving, priors.free)
             low, high = self.bounds[places].T
-            inside = priors.support() + np.array([edge, -edge])
+            edge = 4.0 * _steps(priors)[:, None]  # gradients of priors are differences
+            inside = priors.support() + edge * [1.0, -1.0]
             clipped = np.maximum(low, inside[:, 0]), np.minimum(high, inside[:, 1])
             self.bounds[places] = np.column_stack(clipped)
 
@@ -106,10 +106,12 @@ class Search:
         self, restart: int, start: Array, max_iterations: int, tol: float, *,
         no_progress: float = 1e-11,
     ) -> None:  # fmt: skip
-        """L-BFGS-B from one start.
+        """L-BFGS-B from one start, or from the nearest place that priors allow.
 
         ``no_progress``: relative change at which log Z is rounded.
         """
+        start = start.copy()
+        start[self.moving] = np.clip(start[self.moving], *self.bounds.T)
         try:
             descent = _Descent(self, restart, self.recorded(restart, start, None))
         except NoEvidence as failure:
@@ -226,14 +228,16 @@ class _Descent:
         return SearchEnd(self.restart, theta, reference.logz, objective, n, converged, message)
 
 
-def _log_density(priors: Priors, theta: Array, *, prior_step: float = 1e-3) -> tuple[float, Array]:
-    """Log density of the priors and its gradient, by a difference of fourth order.
+def _steps(priors: Priors, step: float = 1e-3, part: float = 1.0 / 16.0) -> Array:
+    """Logs between values of each prior: ``step``, or this ``part`` of a narrow support."""
+    return np.minimum(step, part * np.ptp(priors.support(), axis=1))
 
-    ``prior_step``: logs between values of a prior.
-    """
-    steps = np.array([-2.0, -1.0, 1.0, 2.0])
-    around = theta + prior_step * steps[:, None, None] * np.eye(theta.size)
+
+def _log_density(priors: Priors, theta: Array) -> tuple[float, Array]:
+    """Log density of the priors and its gradient, by a difference of fourth order."""
+    steps = _steps(priors)
+    around = theta + np.array([-2.0, -1.0, 1.0, 2.0])[:, None, None] * np.diag(steps)
     with np.errstate(invalid="ignore"):
         values = priors.log_density(around)
-        slope = (values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / (12.0 * prior_step)
+        slope = (values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / (12.0 * steps)
     return float(priors.log_density(theta)), slope

@@ -38,7 +38,7 @@ from ..models.gp import GPModel
 from ..numerics.threads import blas_for
 from ..paths.families import family, is_stepped, sees_several
 from ..proposals.guide import CannotGuide
-from .base import N_DRAWS, Outcome, Problem, stopped
+from .base import Outcome, Problem, stopped
 from .importance import fair_share, plain_draws
 from .mixture import over_components
 from .smc import find_plan, run_plan, stuck
@@ -99,7 +99,7 @@ def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
 def _exact(problem: Problem) -> Outcome:
     """The closed form, and draws of the posterior."""
     q = fit_exact(problem.model, "ep")
-    draws = draw_exact(problem.model, N_DRAWS, np.random.default_rng(problem.child(2)))
+    draws = draw_exact(problem.model, problem.n_draws, np.random.default_rng(problem.child(2)))
     outcome = Outcome("exact", q.logz, q.rounding, samples=draws)
     outcome.settings = {"reference": None, "move": None}
     note = "noise is normal: log Z has a closed form, and its error is rounding"

@@ -71,7 +71,8 @@ def met_more(outcome: Outcome, reference: Blended, times: float = 5.0, even: flo
     errors were up to 2.8 times as large, but for two, of 12 and 18 times, that were wrong.) Of
     weights that are ``even`` an error is as large as with this share."""
     n = outcome.settings["draws_per_island"] * outcome.islands.size
-    expected = math.sqrt((1.0 / min(reference.verdict.share, even) - 1.0) / n) if n else math.inf
+    share = min(max(reference.verdict.share, 1e-3), even)  # as :func:`over_blend` has it
+    expected = math.sqrt((1.0 / share - 1.0) / n) if n else math.inf
     return outcome.logz_se > times * expected
 
 

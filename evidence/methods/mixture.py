@@ -26,7 +26,7 @@ from ..models.gp import GPModel
 from ..numerics.arrays import Array
 from ..paths.families import family, is_stepped
 from ..proposals.guide import CannotGuide
-from .base import FIRST, N_DRAWS, Outcome, Problem
+from .base import FIRST, Outcome, Problem
 from .doubts import Doubt, widen
 from .importance import fair_share
 from .smc import run_plan, smc
@@ -250,12 +250,12 @@ def _samples(problem: Problem, parts: list[Outcome], share: Array) -> tuple[Arra
     if not np.isfinite(share).all():
         return None, np.zeros(0)
     rng = np.random.default_rng(problem.child(_SCOUTED - 1))
-    chosen, counts = [], rng.multinomial(N_DRAWS, share / share.sum())
+    chosen, counts = [], rng.multinomial(problem.n_draws, share / share.sum())
     for part, count in zip(parts, counts, strict=True):
         if not count:
             continue
         if part.samples is None or not len(part.samples):
             return None, np.zeros(0)
         chosen.append(part.samples[rng.integers(len(part.samples), size=count)])
-    order = rng.permutation(N_DRAWS)
+    order = rng.permutation(problem.n_draws)
     return np.concatenate(chosen)[order], np.repeat(np.arange(float(len(parts))), counts)[order]

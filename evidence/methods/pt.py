@@ -17,7 +17,7 @@ from ..execution.arguments import ISLAND, check_choice, check_count, check_memor
 from ..execution.job import Job
 from ..messages import InputError
 from ..numerics.arrays import Array
-from .base import N_DRAWS, Outcome, Problem, stopped
+from .base import Outcome, Problem, stopped
 
 
 @dataclass
@@ -187,7 +187,7 @@ def _conclude(
     outcome.trace["logz_se"][-1] = outcome.logz_se
     draws = whole.draws.reshape(-1, whole.draws.shape[-1])
     rng = np.random.default_rng(problem.child(2))
-    kept = rng.choice(len(draws), min(N_DRAWS, len(draws)), replace=False)
+    kept = rng.choice(len(draws), min(problem.n_draws, len(draws)), replace=False)
     outcome.samples = problem.path.parameters(draws[kept])
     outcome.settings |= {
         "ensembles": int(whole.tilt.shape[0]),

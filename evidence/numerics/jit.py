@@ -24,7 +24,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum, EnumMeta
-from functools import cache, cached_property, update_wrapper
+from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -82,6 +82,8 @@ def _words(value: object, seen: set[int]) -> Iterator[object]:
                 with suppress(ValueError):  # it is empty
                     yield from _words(cell.cell_contents, seen)
             yield from _words_of_code(value.__code__, value.__doc__, value.__globals__, seen)
+    elif isinstance(value, partial):
+        yield from _words((value.func, value.args, value.keywords), seen)
     elif isinstance(value, tuple | list):
         yield len(value)
         for item in value:

@@ -38,6 +38,7 @@ from ..execution.tasks import run_tasks
 from ..messages import InputError, Message
 from ..models.formulas.jzs import check_proper
 from ..models.types import Described
+from ..numerics import jit
 from ..numerics.arrays import Array
 from ..results.at_draws import AtDraws
 from ..results.base import fingerprint
@@ -302,8 +303,5 @@ def _makes(model: object) -> bool:
     return callable(model) and not hasattr(model, "identity")
 
 
-def _text(thing: object) -> str:
-    if hasattr(thing, "identity"):
-        return fingerprint(thing)
-    thing = getattr(thing, "func", thing)
-    return f"{thing.__module__}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
+def _text(thing: Any) -> str:
+    return jit.fingerprint(thing) if _makes(thing) else fingerprint(thing)

@@ -27,6 +27,7 @@ from ..methods.density import DensityReferee
 from ..methods.referee import Referee
 from ..methods.registry import METHODS, check_options, check_unused
 from ..numerics.arrays import Array
+from ..numerics.jit import fingerprint
 from ..numerics.threads import blas_for
 from ..paths.families import Family, Reference, check_probit, family
 from ..results.evidence import Estimate, EvidenceResult
@@ -280,7 +281,7 @@ def _option_text(value: object) -> str:
     if _is_plain(value):
         return str(value)
     if callable(value):
-        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
+        return fingerprint(value)
     return digest(np.asarray(value, dtype=float))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..execution.arguments import check_count, check_kind, seed_sequence
 from ..execution.keywords import hinted
+from ..messages import InputError
 from ..models.formulas.jzs import check_proper
 from ..models.types import Described
 from ..results.at_draws import AtDraws
@@ -60,6 +61,8 @@ def replicate(
         check_proper("model", model)
         made = np.array([from_prior(model, rng)[1] for _ in range(draws)])
     elif isinstance(posterior, IntegratedEvidence):
+        if not len(posterior.theta):
+            raise InputError("posterior: this result has no draws of hyperparameters")
         chosen = np.linspace(0, len(posterior.theta) - 1, draws).astype(int)
         made = at_theta(model, posterior, posterior.theta[None, chosen], rng).simulate(rng)[0]
     else:

@@ -212,6 +212,8 @@ def _held_there(
     model: GPModel | SparseModel, name: str, point: float
 ) -> tuple[Distribution, Model]:
     rest = dict(model.priors.items()) if model.priors else {}
+    if name not in rest:
+        raise InputError(f"name: {shown(name)} is no hyperparameter with a prior of its own")
     prior = Flat() if rest[name] == "flat" else rest[name]
     del rest[name]
     nested: GPModel | SparseModel = model.at({name: point})

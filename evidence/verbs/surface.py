@@ -96,7 +96,8 @@ def evidence_surface(
     )  # fmt: skip
     names, axes = check_grid(model.hyperparameters, grid)
     points = [dict(zip(names, values, strict=True)) for values in itertools.product(*axes)]
-    asked = f"{method}, {call.target_se}, {sorted(options.items())}"
+    texts = {k: digest(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
+    asked = f"{method}, {call.target_se}, {sorted(texts.items())}"
     grid_text = f"{', '.join(names)} {digest(*axes)}"
     call.begin(model, lambda: {"grid": grid_text, "options": asked})
     clock, store = call.clock, call.store

@@ -9,6 +9,7 @@ from covering import seldom
 from scipy.special import expit
 from scipy.stats import halfnorm, lognorm, multivariate_t, uniform
 
+import evidence as ev
 from evidence.drivers.stopping import Budget, Run
 from evidence.execution.clock import Clock
 from evidence.hyper.at_theta import Look, NoEvidence
@@ -343,3 +344,17 @@ def test_a_surrogate_remembers_depths_where_it_would_promise_mass():
     mean, root = np.array([0.7]), np.array([[1.0]])
     assert Surrogate.fit(looks.known().upper(60.0), mean, root).mean(far)[0] > -2.0
     assert looks.surrogate(mean, root).mean(far)[0] < -10.0
+
+
+@pytest.mark.parametrize("width", [0.01, 1e-5])
+def test_a_prior_that_is_nearly_a_number(width):
+    """A length between 1 and a little more: as where it is held in the middle."""
+    model = ev.GPModel(np.arange(6.0), [1, 0, 2, 1, 3, 0], "1.0 * RBF(1.0)", likelihood="poisson")
+    free = {"constant_value": halfnorm(scale=2.0)}
+    held = model.at({"length_scale": 1.0 + 0.5 * width}).with_priors(free, fixed=["length_scale"])
+    both = model.with_priors(free | {"length_scale": uniform(1.0, width)})
+    found, truth = (
+        ev.log_evidence(one, target_se=0.01, random_seed=0, progressbar=False)
+        for one in (both, held)
+    )
+    assert abs(found.logz - truth.logz) < 4.0 * np.hypot(found.logz_se, truth.logz_se)

@@ -237,3 +237,14 @@ def test_bad_input(change, message):
     words = {"models": pair(), "n": 3, **QUIET, **change}
     with pytest.raises(ev.InputError, match=message):
         ev.calibrate(words.pop("models"), words.pop("n"), **words)
+
+
+def test_a_function_with_other_arguments_is_another_run(tmp_path):
+    words = {"checkpoint": tmp_path / "c.ckpt", **QUIET}
+    for sd in (1.0, 1.0, 2.0):
+        made = {name: partial(by_hand, name=name, sd=sd) for name in pair()}
+        if sd == 2.0:
+            with pytest.raises(ev.InputError, match="another run"):
+                ev.calibrate(pair(), 2, simulate=made, **words)
+        else:
+            ev.calibrate(pair(), 2, simulate=made, **words)

@@ -445,3 +445,13 @@ def test_the_order_of_rows_decides_no_optimum():
         assert best.reference.mean @ (x[order] * y[order]) > 0.0
         logz.append(best.logz)
     assert logz[0] == pytest.approx(logz[1], abs=1e-4)
+
+
+@pytest.mark.parametrize("width", [0.1, 1e-3])
+def test_a_start_at_the_edge_of_a_prior(width):
+    """The model's own length is where its prior begins: differences are taken inside."""
+    model = ev.GPModel(np.arange(6.0), [1, 0, 2, 1, 3, 0], "1.0 * RBF(1.0)", likelihood="poisson")
+    prior = {"length_scale": stats.uniform(1.0, width)}
+    found = ev.optimise(model, fixed=["constant_value"], priors=prior, progressbar=False)
+    length = found.table.value["k2__length_scale"]
+    assert 1.0 < length < 1.0 + width

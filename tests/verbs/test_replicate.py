@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -72,3 +74,12 @@ def test_files(tmp_path):
     assert set(np.unique(made.replicated)) <= {-1.0, 1.0}
     with pytest.raises(ev.InputError, match="draws must be a whole number"):
         ev.replicate(model, draws=0)
+
+
+def test_a_result_without_draws_of_hyperparameters_says_so():
+    data = {"g": np.arange(6) % 3, "y": [1, 0, 3, 2, 0, 1]}
+    model = ev.from_formula("y ~ 1 + (1 | g)", data, likelihood="poisson")
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    cut = replace(result, theta=result.theta[:0])
+    with pytest.raises(ev.InputError, match="no draws of hyperparameters"):
+        ev.replicate(model, cut)

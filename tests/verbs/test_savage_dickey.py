@@ -156,3 +156,11 @@ def test_standardised_effects_are_compared_directly():
     )  # fmt: skip
     with pytest.raises(ev.InputError, match="no draws of 'x'"):
         ev.savage_dickey(result, "x")
+
+
+def test_a_parameter_without_a_prior_is_named():
+    model = ev.from_formula("b ~ x + (1 | g)", DATA, likelihood="probit", priors={"sd(1|g)": 1.0})
+    result = ev.log_evidence(model, **QUIET)
+    name = next(name for name in result.names if name.startswith("1|g"))
+    with pytest.raises(ev.InputError, match="no hyperparameter with a prior"):
+        ev.savage_dickey(result, name, 0.0, model=model)

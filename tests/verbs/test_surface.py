@@ -201,3 +201,15 @@ def test_figures(surface):
 def test_bad_grid(grid, message):
     with pytest.raises(ValueError, match=message):
         ev.evidence_surface(MODEL, grid)
+
+
+def test_a_long_ladder_is_told_from_another(tmp_path):
+    """Of more than a thousand numbers NumPy prints the ends."""
+    model = ev.GPModel(X[:2], [1, -1], "1.0 * RBF(0.8)")
+    ladder = np.linspace(0.0, 1.0, 1100)
+    other = np.where(abs(ladder - 0.5) < 0.1, ladder + 1e-4, ladder)
+    words = {"method": "ais", "n_particles": 2, "n_islands": 2, "checkpoint": tmp_path / "s"}
+    words |= {"random_seed": 0, "progressbar": False, "move": "pcn"}
+    ev.evidence_surface(model, {"length_scale": [0.3]}, betas=ladder, **words)
+    with pytest.raises(ev.InputError, match="another run"):
+        ev.evidence_surface(model, {"length_scale": [0.3]}, betas=other, **words)

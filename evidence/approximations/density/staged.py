@@ -16,12 +16,14 @@ Reference: H. Rue, S. Martino, N. Chopin, J. R. Statist. Soc. B 71 (2009) 319, s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtri
 
-from ...execution.meter import Allowance, Meter, current, metered
+from ...execution.meter import Allowance, Meter, metered
+from ...models.density.functions import evaluating
 from ...models.density.model import DensityModel
 from ...models.density.priors import GaussianPrior
 from ...numerics.arrays import Array, Flags
@@ -181,7 +183,7 @@ def _marginal(
     In a neck it has rounding errors, which leave a search unconfirmed: of 15 groups, centred, one
     went on for 130 s. With so many it took 20 s, and draws were right.
     """
-    meter, rng = current(), np.random.default_rng([seed, 4])
+    rng, outside = np.random.default_rng([seed, 4]), copy_context()
     lines, high = _along(inner, draws)
     inside = np.concatenate([lines[high], draws[:, inner.parents]])
     ends = inside.min(axis=0), inside.max(axis=0)
@@ -189,11 +191,11 @@ def _marginal(
     reach = GaussianPrior(0.5 * (ends[0] + ends[1]), sd**2)
 
     def relative(P: Array) -> Array:
-        with metered(meter):
-            return inner.log_marginal(P) - reach.log_prob(P)
+        value: Array = outside.run(inner.log_marginal, P) - reach.log_prob(P)
+        return value
 
     own = Meter()
-    with metered(own):
+    with metered(own), evaluating(None):  # no worker is sent p̂, nor are its values kept
         model = DensityModel(relative, inner.parents.size, prior=reach, vectorized=True)
         return Search(model, rng, _MARGINAL, Allowance(own, most), modes=()).run().blend
 

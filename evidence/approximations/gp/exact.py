@@ -155,10 +155,7 @@ def draw_exact(model: LatentModel, n: int, rng: np.random.Generator) -> Array:
     prior = model.prior
     assert isinstance(prior, DensePrior)
     s, K = model.theta[1], prior.covariance
-    check_interrupt(2.0 * model.n**3)
-    C = np.array(K, order="F")
-    C.flat[:: model.n + 1] += s * s
-    L, _ = dpotrf(C, lower=1, clean=1)
+    L = _factorised(K, model.theta[0] - model.mean, s * s)[1]
     f = prior.chol @ rng.standard_normal((model.n, n))
     seen = (model.theta[0] - model.mean)[:, None] - f - s[:, None] * rng.standard_normal(f.shape)
     return (model.mean[:, None] + f + K @ cho_solve((L, True), seen, check_finite=False)).T

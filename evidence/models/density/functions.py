@@ -36,8 +36,8 @@ _BATCHES: ContextVar[Batches | None] = ContextVar("batches", default=None)
 
 
 @contextmanager
-def evaluating(batches: Batches) -> Iterator[None]:
-    """Let these evaluate log densities. A thread begins without, and evaluates where it is."""
+def evaluating(batches: Batches | None) -> Iterator[None]:
+    """Let these evaluate log densities. A thread begins with None, and evaluates where it is."""
     token = _BATCHES.set(batches)
     try:
         yield

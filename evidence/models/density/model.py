@@ -312,7 +312,8 @@ class DensityModel(InNotebooks):
         """The same of rows of parameters: a map of the unit cube leads to them, and not back."""
         if isinstance(self.change, Transform):
             return no_nan(self.calls["logdensity"](theta[:, : self.n]))
-        return self.log_likelihood(self.unconstrain(theta))
+        with np.errstate(invalid="ignore"):  # a parameter may be rounded to its wall
+            return self.log_likelihood(self.inward(theta))
 
     def log_prob_and_gradient(self, x: Array) -> tuple[Array, Array]:
         """log density (M,) and its gradient (M, d)."""

@@ -15,6 +15,7 @@ from evidence.approximations.density.blend import placed
 from evidence.methods.base import Outcome
 from evidence.methods.doubts import widen
 from evidence.methods.staged import _beyond, compare_with_stages
+from evidence.models.density.functions import evaluating
 from scripts.catalogue.necks import PROBLEMS, groups, walk
 
 BOTH = pytest.mark.parametrize("gradient", [True, False])
@@ -306,3 +307,26 @@ def test_what_a_mixture_does_not_reach():
     x, log_w = found.weighted(rng, 20_000)
     w = np.exp(log_w - log_w.max())
     assert neck == pytest.approx(w @ (x[:, 0] < -1.0) / w.sum(), abs=0.05)
+
+
+def test_workers_get_batches_of_the_model_alone():
+    """The marginal of parents is a function of this call, which no worker could be sent."""
+    asked = []
+
+    class Batches:
+        def values(self, function, x):
+            asked.append(function.function)
+            return function.here(x)
+
+    def log_p(x):
+        return (
+            -(x[:, 0] ** 2) / 18 - x[:, 0] - 0.5 * np.exp(-x[:, 0]) * (x[:, 1:] ** 2).sum(axis=1)
+        )
+
+    model, rng = ev.DensityModel(log_p, dim=3, vectorized=True), np.random.default_rng(0)
+    v = 3.0 * rng.standard_normal((128, 1))
+    draws = np.hstack([v, np.exp(v / 2.0) * rng.standard_normal((128, 2))])
+    with evaluating(Batches()):
+        assert staged.fit_staged(model, draws) is not None
+    assert asked
+    assert set(asked) == {log_p}
