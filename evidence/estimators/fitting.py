@@ -25,6 +25,7 @@ from ..messages import InputError, Message, messages
 from ..models.classes import SoftmaxModel
 from ..models.covariance import CovarianceError, as_kernel
 from ..models.gp import GPModel
+from ..models.scales import natural, to_line
 from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..paths.families import fit_reference
@@ -53,7 +54,10 @@ class LogEvidence:
         self.model, self.approximation = model, approximation
         free = model.hyperparameters
         self._times = model.n_predictors
-        self.theta, self.bounds = (a[: len(a) // self._times] for a in (free.theta, free.bounds))
+        count = len(free) // self._times
+        self.theta, self.bounds, self.lows = (
+            a[:count] for a in (free.theta, free.bounds, free.lows)
+        )
         self.names = [name.rpartition("]__")[2] for name in free.names[: len(self.theta)]]
 
     def fit(self, theta: Array) -> Any:
@@ -133,7 +137,7 @@ def _learn(evidence: LogEvidence, estimator: GaussianProcess) -> tuple[Any, list
     if evidence.approximation == "ep" and not callable(optimizer):
         seed = int(rng.randint(2**31))
         found = optimise(evidence.model, n_restarts=restarts, random_seed=seed, progressbar=False)
-        thetas = np.log(found.restarts[evidence.names].to_numpy(dtype=float))
+        thetas = to_line(found.restarts[evidence.names].to_numpy(dtype=float), evidence.lows)
         troubles = np.where(found.restarts.converged, "", found.restarts.message)
         ends = [End(*each) for each in zip(found.restarts.logz, thetas, troubles, strict=True)]
         kept = [one for one in messages(found.warnings) if one.code in _FOR_EVERYBODY]
@@ -161,10 +165,12 @@ def _doubts(
     if not done:
         return
     best = done[0]
-    for name, value, bounds in zip(evidence.names, best.theta, evidence.bounds, strict=True):
-        away = np.abs(value - bounds)
+    ends_of = natural(evidence.bounds, evidence.lows[:, None])
+    for name, away, ends in zip(
+        evidence.names, np.abs(best.theta[:, None] - evidence.bounds), ends_of, strict=True
+    ):
         if away.min() < at_bound:
-            side, bound = ("lower", "upper")[away.argmin()], np.exp(bounds[away.argmin()])
+            side, bound = ("lower", "upper")[away.argmin()], ends[away.argmin()]
             ours = name.startswith("likelihood__")
             advice = "the data do not determine it" if ours else "widen its bounds or fix it"
             yield Message("at-bound", f"{name} is at its {side} bound {bound:g}: {advice}")

@@ -652,8 +652,12 @@ def _given(priors: object) -> dict[str, Any]:
 
 
 def as_frame(data: Any, name: str = "data") -> pd.DataFrame:
-    """A table as a frame of pandas, in which numbers are numbers, and not any objects."""
+    """A table as a frame of pandas, in which numbers are NumPy's, and not any objects."""
     if isinstance(data, pd.DataFrame):
+        data = data.copy(deep=False)
+        for c in data:
+            if getattr(data.dtypes[c], "na_value", None) is pd.NA:
+                data[c] = data[c].astype(object).where(data[c].notna(), np.nan)
         return data.infer_objects()
     if not isinstance(data, Mapping) and not hasattr(data, "to_pandas"):
         raise InputError(
@@ -664,7 +668,7 @@ def as_frame(data: Any, name: str = "data") -> pd.DataFrame:
     except ValueError as error:
         sizes = {key: len(value) for key, value in dict(data).items() if np.ndim(value)}
         raise InputError(f"{name}: {error} {shown(sizes)}") from None
-    return frame.infer_objects()
+    return as_frame(frame)
 
 
 def _source(
@@ -694,7 +698,7 @@ def _source(
         if missing == "error":
             raise InputError(f"data: {lost} rows have missing values in {where}")
         notes.append(f"{lost} of {len(table)} rows have missing values ({where}): left out")
-    frame = table.loc[~gone, used].reset_index(drop=True)
+    frame = table.loc[~gone, used].reset_index(drop=True).infer_objects()
     for name in used:
         if frame[name].dtype.name == "category":
             frame[name] = frame[name].cat.remove_unused_categories()

@@ -186,6 +186,19 @@ def test_missing_values(column, missing):
         ev.from_formula(formula, data, missing="error")
 
 
+@pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
+def test_columns_that_know_missing_values_themselves(backend):
+    """They are NumPy's to a formula, as terms and as arguments: the same model."""
+    if backend == "pyarrow":
+        pytest.importorskip("pyarrow")
+    data = DATA[["y", "x", "b", "g"]].assign(n=1, t=np.arange(N) // 2)
+    own = data.convert_dtypes(dtype_backend=backend)
+    formula = "y ~ x + b + offset(n) + (1 | g) + rw1(t)"
+    one, other = (ev.from_formula(formula, table) for table in (data, own))
+    assert one.names == other.names
+    np.testing.assert_array_equal(one.A.toarray(), other.A.toarray())
+
+
 def test_a_column_may_not_be_called_as_the_constant_is():
     """It would be taken for that."""
     with pytest.raises(ev.InputError, match="data have a column 'Intercept'"):
