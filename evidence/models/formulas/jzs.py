@@ -212,6 +212,9 @@ class Coded:
         """As :meth:`.Design.columns`."""
         return (self.design.columns(data) - self.middle) @ self.turn
 
+    def check_alone(self) -> None:
+        self.design.check_alone()
+
 
 def _coded(text: str, source: Source) -> Iterator[Coded]:
     """Terms with factors one by one, then covariates together."""

@@ -176,6 +176,11 @@ class FormulaModel(SparseModel):
             raise InputError(f"X_new has missing values in {int(gone.sum())} rows; leave them out")
         if not gone.size:
             raise InputError("X_new has no rows: there is nothing to predict")
+        for design in (
+            *self.offsets,
+            *(t.design for t in self.terms if isinstance(t, Common | Groups)),
+        ):
+            design.check_alone()
         offset = self.new_offset(frame)
         if new_groups == "error":
             return self.design(frame), offset, None
@@ -652,12 +657,17 @@ def _given(priors: object) -> dict[str, Any]:
 
 
 def as_frame(data: Any, name: str = "data") -> pd.DataFrame:
-    """A table as a frame of pandas, in which numbers are NumPy's, and not any objects."""
+    """A table as a frame of pandas, in which numbers are NumPy's, of eight bytes (x * z of columns
+    of one byte would overflow), and not any objects."""
     if isinstance(data, pd.DataFrame):
         data = data.copy(deep=False)
         for c in data:
-            if getattr(data.dtypes[c], "na_value", None) is pd.NA:
+            kind = data.dtypes[c]
+            if getattr(kind, "na_value", None) is pd.NA:
                 data[c] = data[c].astype(object).where(data[c].notna(), np.nan)
+            elif isinstance(kind, np.dtype) and kind.kind in "iuf":
+                large = kind.kind == "f" or (kind.kind == "u" and data[c].max() >= 2**63)
+                data[c] = data[c].astype(float if large else np.int64)
         return data.infer_objects()
     if not isinstance(data, Mapping) and not hasattr(data, "to_pandas"):
         raise InputError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -100,9 +101,37 @@ class Design:
             raise
         except Exception as error:  # whatever a user's own functions raise
             what = f"unknown name {error}" if isinstance(error, KeyError) else error
+            if "unrecognized type" in str(error):
+                kinds = {c: data.dtypes[c].name for c in data if data.dtypes[c].kind in "mMO"}
+                what = f"columns are numbers, text or categories, got {shown(kinds)}"
             raise InputError(f"formula: {quoted(text)} cannot be evaluated: {what}") from error
+        #: some rows, and what is made of them among all: to see whether others matter
+        self._some: tuple[pd.DataFrame, Array] | None = None
         if self._common is not None:
-            _check_finite(self._matrix(None), self.names)
+            matrix = self._matrix(None)
+            _check_finite(matrix, self.names)
+            rows = np.unique([matrix.argmin(axis=0), matrix.argmax(axis=0)])
+            self._some = data.iloc[rows], matrix[rows]
+
+    def check_alone(self, most: int = 16) -> None:
+        """Refuse new rows where what is made of one depends on those that it comes with: each of
+        up to ``most`` rows, the smallest and the largest of every column, must be made alone as
+        it was among all."""
+        frame, matrix = self._some or (pd.DataFrame(), np.zeros((0, 0)))
+        self._some = None
+        for i in range(min(len(frame), most)):
+            other = np.ones(matrix.shape[1], bool)
+            with suppress(InputError):
+                alone = self._matrix(frame.iloc[[i]])[0]
+                other = ~np.isclose(alone, matrix[i], rtol=1e-6, atol=1e-9)
+            names = [name for name in self._common.terms if other[self._places(name)].any()]
+            if names:
+                self._some = frame, matrix
+                raise InputError(
+                    f"X_new: what {', '.join(names)} makes of a row depends on the rows beside it"
+                    ", so nothing can be said of new ones; write I(b == 'yes') for binary(b), "
+                    "center(x) for x - np.mean(x), or make the column beforehand"
+                )
 
     def _columns(self) -> list[str]:
         kinds = self._common.terms.items()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import evidence as ev
 from evidence.models.density import changes
 from evidence.models.density.changes import Bounded, Tails
 from evidence.models.density.checking import central
@@ -315,3 +316,14 @@ def test_the_last_derivatives_are_kept_for_the_same_place_only():
         np.testing.assert_array_equal(known, fresh)
     assert change.derivatives(x[:2])[0].shape == (2, 2)
     assert pickle.loads(pickle.dumps(change))._last is None
+
+
+def test_a_pole_at_a_limit_has_no_more_mass_than_it_should():
+    """Beta(.03, .03) on (0, 1): beyond 1e-308 a number must not become the smallest there is."""
+    model = ev.DensityModel(
+        lambda t: stats.beta(0.03, 0.03).logpdf(t[:, 0]), dim=1, bounds=[(0.0, 1.0)],
+        vectorized=True,
+    )  # fmt: skip
+    x = np.linspace(-744.0, 0.0, 20_001)
+    log_p = model.log_prob(x[:, None])
+    assert np.trapezoid(np.exp(log_p), x) == pytest.approx(0.5, abs=1e-3)

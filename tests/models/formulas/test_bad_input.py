@@ -209,3 +209,28 @@ def test_a_column_may_not_be_called_as_the_constant_is():
 def test_what_to_do_with_missing_values():
     with pytest.raises(ev.InputError, match="missing"):
         ev.from_formula("y ~ x", DATA, missing="keep")
+
+
+@pytest.mark.parametrize("term", ["binary(a)", "I(x - np.mean(x))", "(binary(a) | g)"])
+def test_rows_that_depend_on_others_predict_nothing(term):
+    """Success would be chosen anew from new rows, and the mean be theirs."""
+    model = ev.from_formula(f"y ~ {term}", DATA.assign(a=np.where(DATA.x > 0.0, "yes", "no")))
+    with pytest.raises(ev.InputError, match=r"depends on the rows beside it.*center\(x\)"):
+        ev.predict(model, {"a": ["yes"], "x": [1.0], "g": [DATA.g[0]]})
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint64", "float16"])
+def test_products_of_small_numbers_do_not_overflow(kind):
+    x, z = np.arange(N) % 50, (7 * np.arange(N)) % 90
+    formula = "y ~ x * z + I((x - z)**2) + I(x**2) + log(z + 1)"
+    wide, narrow = (
+        ev.from_formula(formula, DATA[["y"]].assign(x=x.astype(k), z=z.astype(k)))
+        for k in (float, kind)
+    )
+    np.testing.assert_allclose(narrow.A.toarray(), wide.A.toarray(), rtol=1e-12)
+
+
+def test_columns_of_other_kinds_are_named():
+    dated = DATA.assign(d=pd.date_range("2020-01-01", periods=N))
+    with pytest.raises(ev.InputError, match=r"numbers, text or categories, got {'d': 'datetime64"):
+        ev.from_formula("y ~ d", dated)
