@@ -54,7 +54,7 @@ KERNEL = types.void(_POINTER, _POINTER, types.intp, types.intp, types.intp, type
 # -- what a function computes -----------------------------------------------------------------
 
 
-def fingerprint(function: Callable[..., Any]) -> str:
+def fingerprint(function: object) -> str:
     """A digest of what a function computes: its code, constants, defaults, compiler options, and
     those of all it calls, in whatever module they are.
 

@@ -303,5 +303,5 @@ def _makes(model: object) -> bool:
     return callable(model) and not hasattr(model, "identity")
 
 
-def _text(thing: Any) -> str:
-    return jit.fingerprint(thing) if _makes(thing) else fingerprint(thing)
+def _text(thing: object) -> str:
+    return fingerprint(thing) if hasattr(thing, "identity") else jit.fingerprint(thing)
