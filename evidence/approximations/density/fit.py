@@ -33,13 +33,13 @@ MISSING = 0.3  # nats that a fit may see less than others
 
 def fit_one(
     model: DensityModel, modes: Sequence[Mode], several: bool, scales: bool,
-    even: float = 0.5, uneven: float = 1 / 3, adapted: int = 128,
+    even: float = 0.5, uneven: float = 1 / 3, adaptable: int = 128,
 ) -> DensityReference | None:  # fmt: skip
     """The best that was found, or None where the prior is better.
 
     Nothing else is tried where draws of the first are worth the part ``even`` of their number;
     scales are learnt where those of the best are worth less than the part ``uneven``. In up to
-    ``adapted`` dimensions draws tell a covariance better than a mode's Hessian does.
+    ``adaptable`` dimensions draws tell a covariance better than a mode's Hessian does.
     """
     rng = np.random.default_rng(1)
     first, *others = _candidates(model, modes, rng)  # the first covers all modes
@@ -50,16 +50,17 @@ def fit_one(
     # among bad ones those that see the most mass
     best, verdict = max(fits, key=lambda fit: fit[1].rank(fit[1].logz))
     seen = [verdict.logz for _, verdict in fits if verdict.share * TRIAL > 2.0 * FEWEST]
-    telling = model.n <= adapted or not modes
+    telling = model.n <= adaptable or not modes
     if not verdict.good and not several and telling:  # adapted to weights, it may forget a mode
-        moved = _choose_tails(_adapt(best, rng), rng)
+        adapted = _adapt(best, rng, learning=False, each=(60, 2000), rounds=20, settled=0)
+        moved = _choose_tails(adapted or best, rng)
         if moved[1].shape < max(verdict.shape, NORMAL.good[0]) or not np.isfinite(verdict.shape):
             best, verdict = moved
     if scales and verdict.share < uneven:
         tried = [_choose_tails(q, rng) for q in others if several] or [(best, verdict)]
-        rescaled = _rescale(max(tried, key=lambda fit: fit[1].rank(fit[1].logz))[0], rng)
+        rescaled = _adapt(max(tried, key=lambda fit: fit[1].rank(fit[1].logz))[0], rng)
         if rescaled is not None:
-            rescaled = _over_all_modes(rescaled, rng) if model.n <= adapted else rescaled
+            rescaled = _over_all_modes(rescaled, rng) if model.n <= adaptable else rescaled
             other, its = _choose_tails(rescaled, rng)
             if _better(its, verdict, several):
                 best, verdict = other, its
@@ -204,33 +205,18 @@ def _choose_tails(
     return max(tried, key=lambda fit: fit[1].rank(-fit[1].shape))
 
 
-def _adapt(q: DensityReference, rng: np.random.Generator, rounds: int = 20) -> DensityReference:
-    """Move the Gaussian to where its weights are, a little at a time."""
-    n = int(min(max(2000, 60 * q.mean.size), 20_000))
-    for _ in range(rounds):
-        if (drawn := _draw(q, rng, n)) is None:
-            break
-        kappa, w, x, enough = drawn
-        mean, cov = moments(x, w, enough)
-        if not usable(cov):
-            break
-        q = _gaussian(q.model, mean, cov)
-        if kappa == 1.0:
-            break
-    return q
-
-
-def _rescale(
-    q: DensityReference, rng: np.random.Generator, rounds: int = 50, showing: int = 4,
-    settled: int = 6,
+def _adapt(
+    q: DensityReference, rng: np.random.Generator, learning: bool = True,
+    each: tuple[int, int] = (200, 4000), rounds: int = 50, showing: int = 4, settled: int = 6,
 ) -> DensityReference | None:  # fmt: skip
-    """The same where scales are learnt as well, of many children some in each round; None where
-    none show themselves in the first few.
+    """The Gaussian moved to where its weights are, a little at a time, by so many draws: for
+    ``each`` dimension, least. Scales are learnt as well where ``learning``, of many children some
+    in each round; None where none show themselves in the first few.
 
     Once κ = 1 there are a few rounds with many draws, which are pooled in the end: how good a
     fit is depends on how well its scales are known where they are extreme.
     """
-    n = int(min(max(4000, 200 * q.mean.size), 20_000))
+    n = int(min(max(each[0] * q.mean.size, each[1]), 20_000))
     pool: list[tuple[Array, Array]] = []
     for k in range(rounds):
         if (drawn := _draw(q, rng, n)) is None:
@@ -247,8 +233,8 @@ def _rescale(
         if done:
             x, w = np.concatenate([x for x, _ in pool]), np.concatenate([w for _, w in pool])
             w /= w.sum()
-        scales = learn(x, w, q.scales)
-        if scales is None and (kappa == 1.0 or k >= showing):
+        scales = learn(x, w, q.scales) if learning else None
+        if learning and scales is None and (kappa == 1.0 or k >= showing):
             return None
         mean, cov = moments(x if scales is None else scales.inverse(x), w, enough)
         if not usable(cov):
@@ -256,7 +242,7 @@ def _rescale(
         q = replace(_gaussian(q.model, mean, cov), scales=scales)
         if done:
             return q
-    return None if q.scales is None else q
+    return None if learning and q.scales is None else q
 
 
 def _draw(

@@ -8,7 +8,7 @@ from covering import seldom
 from scipy.special import expit
 
 import evidence as ev
-from evidence.approximations.density.fit import TRIAL, _near, _rescale, _weights
+from evidence.approximations.density.fit import TRIAL, _adapt, _near, _weights
 from evidence.approximations.density.fitted import fit_density
 from evidence.approximations.density.modes import fit_density_laplace
 from evidence.approximations.density.policy import EFFORTS
@@ -83,7 +83,7 @@ def test_many_children_are_learnt_some_at_a_time():
     """A funnel of twenty coordinates, of which no set of draws shows all children."""
     model = ev.examples.funnel(19).model
     start = DensityReference("fitted", model, np.zeros(20), 9.0 * np.eye(20), 0.0)
-    fit = _rescale(start, np.random.default_rng(1))
+    fit = _adapt(start, np.random.default_rng(1))
     assert fit is not None
     assert fit.scales.parents.tolist() == [0]
     verdict = judged(_weights(fit, np.random.default_rng(2), TRIAL)[0])
