@@ -172,8 +172,18 @@ class Outcome:
     doubts: list[Doubt] = field(default_factory=list)
     """What the islands' spread does not know, until :func:`.widen` has settled it."""
 
+    @property
+    def staged(self) -> bool:
+        """Whether its draws were made in two stages, with a measure of their own."""
+        return self.settings.get("reference") == "staged"
+
     def warn(self, code: str, text: str) -> None:
         self.warnings.append(Message(code, text))
+
+    def doubt(self, code: str, text: str, size: float) -> None:
+        """A warning, and an error bar as wide as what it tells."""
+        self.warn(code, text)
+        self.doubts.append(Doubt(size, least=True))
 
     def unsay(self, *codes: str) -> None:
         """Warnings that hold no more."""

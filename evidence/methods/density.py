@@ -36,7 +36,6 @@ from ..models.density.priors import Transform
 from ..paths.families import fit_reference, search_seed
 from .base import SURE, Outcome, Problem
 from .blended import met_more, over_blend
-from .doubts import Doubt
 from .referee import Referee
 from .staged import over_stages, stages_for
 
@@ -180,11 +179,10 @@ class DensityReferee(Referee):
 
     def settle(self, outcome: Outcome) -> None:
         # what an unfinished look left unclear is unclear to the fit it was judged by: draws in two
-        # stages took its place, and have a measure of their own
-        seen, staged = self.seen, outcome.settings.get("reference") == "staged"
-        if seen is not None and (math.isfinite(seen.se) or not (staged or self._passed(outcome))):
+        # stages took its place
+        seen, its = self.seen, self.searched
+        if seen and (math.isfinite(seen.se) or not (outcome.staged or self._passed(outcome))):
             compare(seen, outcome)
-        its = self.searched
         if its is not None and its.hidden > 0.0 and self.reference.name != "prior":
             hide(its.hidden, outcome)
         if its is not None and its.cloud.kept.size and isinstance(its.model.change, Transform):
@@ -220,8 +218,7 @@ def hide(share: float, outcome: Outcome) -> None:
     more = -math.log1p(-share)
     text = f"about {100 * share:.2g} % of the last climbs ended in modes that nobody knew: log Z "
     text += f"may be {more:.2g} nats higher or more; the error bar is as wide as that"
-    outcome.warn("modes-missed", text)
-    outcome.doubts.append(Doubt(more, least=True))
+    outcome.doubt("modes-missed", text, more)
 
 
 def seconds_each(model: DensityModel, rows: int = 64, soon: float = 0.03) -> float:
@@ -256,5 +253,4 @@ def compare(seen: Rough, outcome: Outcome, telling: float = 0.3) -> None:
         told = f"ended before the top: by what it saw log Z may be {gap:.2g} nats higher"
     if gap > enough:
         text = f"a look from the prior, which shares nothing with this estimate, {told}; "
-        outcome.warn(code, text + f"the error bar is as wide as the gap{hint}")
-        outcome.doubts.append(Doubt(gap, least=True))
+        outcome.doubt(code, text + f"the error bar is as wide as the gap{hint}", gap)

@@ -103,9 +103,8 @@ class Referee:
         outcome.warnings += problem.checkpoint.warnings
         base = self.reference
         if base.name in _REFERRED or not base.converged:
-            staged = outcome.settings.get("reference") == "staged"  # a better one since
             outcome.notes += [w for w in base.warnings if w.code in _OF_EP]
-            known = _OF_EP | {"poor-reference"} if staged else _OF_EP
+            known = _OF_EP | {"poor-reference"} if outcome.staged else _OF_EP  # a better one
             outcome.warnings[:0] = [w for w in base.warnings if w.code not in known]
         outcome.warnings = [*self.doubts, *outcome.warnings]
         return outcome
@@ -119,8 +118,7 @@ class Referee:
     def settle(self, outcome: Outcome) -> None:
         """Warnings and the error bar, once and for all."""
         alone = self.reference is not None and not isinstance(self.reference, Mixture)
-        staged = outcome.settings.get("reference") == "staged"  # with a measure of its own
-        if alone and not staged and outcome.method not in _ALONE:
+        if alone and not outcome.staged and outcome.method not in _ALONE:
             outcome.doubts.append(Doubt(getattr(self.reference, "lost", 0.0)))
         self.approximate(outcome)
         widen(outcome, self.problem.target_se)

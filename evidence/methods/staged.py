@@ -194,10 +194,10 @@ def compare_with_stages(staged: Staged, outcome: Outcome, sure: float = SURE) ->
     se = math.sqrt(max(1.0 / max(verdict.share, 1e-6) - 1.0, 0.0) / TRIAL)
     gap = verdict.logz - outcome.logz
     if gap > sure * math.hypot(se, float(np.nan_to_num(outcome.logz_se))):
-        outcome.warn(
+        outcome.doubt(
             "neck-missed",
             f"draws in two stages, into the narrow end where parameters tell the scale of others, "
             f"see log Z = {verdict.logz:.2f} ± {se:.2f}: annealing may have missed a part of it; "
             "the error bar is as wide as the gap",
+            gap,
         )
-        outcome.doubts.append(Doubt(gap, least=True))
