@@ -171,7 +171,6 @@ class Blended:
     model: DensityModel
     blend: Blend
     verdict: Verdict
-    logz: float
     lost: float = 0.0
     """The part of the posterior that may be out of reach."""
     warnings: tuple[Message, ...] = ()
@@ -182,6 +181,7 @@ class Blended:
     converged: bool = True
     """Whether draws that were judged were even enough."""
     name = "mixture"
+    logz = property(lambda self: self.verdict.logz)
 
     def mode_of(self, x: Array) -> Array:
         """Which mode the Gaussians that claim each of some points are nearest to."""

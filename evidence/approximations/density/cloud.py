@@ -74,10 +74,10 @@ class Cloud:
             new = first + np.flatnonzero(np.isfinite(self.log_l[first:]))
             self.kept = np.append(self.kept, new)
             self._ratio = np.append(self._ratio, np.full(new.size, -np.inf))
-        if not isinstance(self.model, Rebased):  # at walls numbers are rounded
+        if self.model.density is None:  # at walls numbers are rounded
             refuse_infinite(self.log_l)
         if not np.isfinite(self.log_l).any():
-            where = "around where it starts" if isinstance(self.model, Rebased) else "of the prior"
+            where = "around where it starts" if self.model.density else "of the prior"
             raise InputError(
                 f"logdensity is -inf at all {self.log_l.size} points tried {where}: there is no "
                 "evidence to estimate; is a constraint never met, or prior= or sampler= elsewhere?"
@@ -174,6 +174,8 @@ def resolution(n: int) -> float:
 
 class Rebased(DensityModel):
     """A density without a prior, seen as a likelihood under a Gaussian that is wide enough."""
+
+    density: DensityModel
 
     def __init__(self, model: DensityModel, prior: GaussianPrior) -> None:
         self.__dict__.update(model.__dict__)

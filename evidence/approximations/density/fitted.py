@@ -217,7 +217,7 @@ def mixture_of(
 ) -> Mixture:  # fmt: skip
     """A reference made of a blend's largest Gaussians, weights at least the part ``floor`` of the
     largest one's, and beside them the prior with the part ``reserve`` of all."""
-    model = search.model.density if hasattr(search.model, "density") else search.model
+    model = search.model.density or search.model
     policy, (z, log_p, log_w) = search.policy, search.posterior()
     chart = blend.chart
     shares = np.maximum(np.exp(log_w) @ np.exp(blend.log_parts(chart.inward(z))), 1e-12)

@@ -36,7 +36,7 @@ def with_likeliest(model: DensityModel, modes: tuple[Mode, ...]) -> tuple[Mode, 
     """And the mode uphill of where the likelihood alone leads from the best one: a narrow peak at
     a wide one's centre, from which the prior draws the wide one's mode away. (Of a slab with a
     core of a 300th of its width, and nine tenths of Z, nothing else met the core.)"""
-    if not modes or (prior := model.prior) is None or hasattr(model, "density"):  # a stand-in
+    if not modes or (prior := model.prior) is None or model.density:  # a stand-in
         return modes
 
     def fall(x: Array) -> tuple[float, Array]:

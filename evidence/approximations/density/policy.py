@@ -124,7 +124,7 @@ class Policy:
         """Draws of the prior; ``few`` also in more than so many ``dims``, where sixteen times as
         many meet a mode of .85 of the width. (Without a prior, as looks at levels of what stands
         in for one, they found three normals 17 dimensions apart.)"""
-        few |= model.smooth or (model.n > dims and not hasattr(model, "density"))
+        few |= model.smooth or (model.n > dims and model.density is None)
         many = self.screened[model.vectorized]
         return self.screened_in_smooth if few and model.vectorized else many
 

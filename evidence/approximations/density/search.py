@@ -134,7 +134,7 @@ class Search:
         return self
 
     def _screen(self) -> None:
-        most = self.policy.screen(self.model, isinstance(self.model, Rebased))
+        most = self.policy.screen(self.model, few=self.model.density is not None)
         n = int(min(most, max(self.allowed.left / 8, 32)))
         with phase("scout"):
             if self.model.prior is not None:
@@ -176,8 +176,7 @@ class Search:
 
     def stand_in(self, prior: GaussianPrior) -> None:
         """See the density as a likelihood under a prior."""
-        model = self.model.density if isinstance(self.model, Rebased) else self.model
-        self.model = Rebased(model, prior)
+        self.model = Rebased(self.model.density or self.model, prior)
         self.cloud, self._known = Cloud(self.model, of_p=True), 0
         self._open = self._sloping = self._open[:0]
 
@@ -295,7 +294,7 @@ class Search:
         more. (Of 1,024 in ten dimensions 524 were named in 100 seconds: annealing takes 30.)"""
         many = len(self.counting()) > self.policy.components and self.hidden > 0.5
         baffled = len(self.surprises) >= self.policy.surprises and self.hidden > self.policy.nearly
-        countless = many and self._parting and not isinstance(self.model, Rebased)
+        countless = many and self._parting and self.model.density is None
         return baffled or countless or (self._stalled and max(self.shares) < self.policy.least)
 
     @property
@@ -436,7 +435,7 @@ class Search:
         """Draws of the prior; of what stands in for one every third is twice as far out, and every
         third four times: nobody said how far apart modes may lie."""
         z = self.rng.standard_normal((n, self.model.n))
-        return z * 2.0 ** (np.arange(n) % 3)[:, None] if isinstance(self.model, Rebased) else z
+        return z * 2.0 ** (np.arange(n) % 3)[:, None] if self.model.density else z
 
     def _counts(self, mode: Mode) -> bool:
         best = max((m.logz for m in self.modes or ()), default=-np.inf)
@@ -625,7 +624,7 @@ class Search:
             warnings = (*warnings, Message("modes-missed", text))
         sure = self.confirmed and not blind
         lost = max(caution * self.lost, 0.0 if sure else self.policy.rough)
-        its = Blended(self.model, self.blend, self.verdict, self.verdict.logz, lost, warnings)
+        its = Blended(self.model, self.blend, self.verdict, lost, warnings)
         return replace(its, modes=self._parts(self.blend.chart), converged=self.confirmed)
 
     def _parts(self, chart: Chart) -> Array:

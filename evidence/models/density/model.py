@@ -119,6 +119,8 @@ class DensityModel(InNotebooks):
     """
 
     prior: GaussianPrior | None = None
+    #: the density itself, where a Gaussian stands in for its prior
+    density: DensityModel | None = None
     #: of hyperparameters, as other models have
     priors: None = None
     #: that data see, and what else a density knows nothing of
