@@ -20,7 +20,7 @@ from scipy.special import expit
 from ..execution.arguments import ISLAND, array, check_size, number
 from ..messages import InputError
 from ..numerics.arrays import Array
-from .weights import conditional_ess
+from .weights import incremental
 
 
 def geometric(n: int, first: float = 1e-3) -> Array:
@@ -136,12 +136,12 @@ def next_beta(tilt: Array, beta: float, cess: float) -> float:
     """
     smallest_step = 1e-12
     tilt = tilt[np.isfinite(tilt)]
-    if tilt.size == 0 or conditional_ess(tilt, 1.0 - beta) >= cess:
+    if tilt.size == 0 or incremental(tilt, 1.0 - beta).ess >= cess:
         return 1.0
     lo, hi = 0.0, 1.0 - beta
     while hi - lo > 1e-6 * hi and hi > smallest_step:
         mid = 0.5 * (lo + hi)
-        if conditional_ess(tilt, mid) >= cess:
+        if incremental(tilt, mid).ess >= cess:
             lo = mid
         else:
             hi = mid

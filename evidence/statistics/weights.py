@@ -218,11 +218,6 @@ def incremental(tilt: Array, step: float) -> Weights:
     return Weights(step * (tilt - highest) if highest > -np.inf else tilt)
 
 
-def conditional_ess(tilt: Array, step: float) -> float:
-    r"""Relative effective sample size of the weights exp(step · tilt)."""
-    return float(incremental(tilt, step).ess)
-
-
 def pareto_shape(log_weights: ArrayLike, n: int | None = None) -> float:
     """Shape k of the generalised Pareto tail of n weights, from the largest ones, sorted.
 

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from evidence.statistics.resampling import SCHEMES
 from evidence.statistics.weights import (
     Weights,
-    conditional_ess,
+    incremental,
     variance_in_order,
     variance_of_ends,
 )
@@ -30,7 +30,7 @@ def test_batches_are_as_good_as_all_at_once():
     ess = relative.sum() ** 2 / np.sum(relative**2) / relative.size
     np.testing.assert_allclose(weights.ess, ess)
     np.testing.assert_allclose(Weights(together).ess, ess)
-    np.testing.assert_allclose(conditional_ess(together / 2.0, 2.0), ess)
+    np.testing.assert_allclose(incremental(together / 2.0, 2.0).ess, ess)
 
 
 @pytest.mark.interpreted
