@@ -85,7 +85,7 @@ def _draws(model: Described, posterior: object) -> Array:
     """Posterior draws, shape (S, C·N)."""
     if isinstance(posterior, Draws | EvidenceResult):
         check_same(model, posterior)
-        x = posterior.x if isinstance(posterior, Draws) else posterior.samples
+        x = posterior.latent_draws
         if not x.size:
             raise InputError(
                 "posterior: the method of this result leaves no draws; use method='smc', "
