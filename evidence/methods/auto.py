@@ -36,7 +36,7 @@ from ..drivers.plan import Pilot
 from ..drivers.weighted import Guided, Tilted, even_draws, try_tailed
 from ..models.gp import GPModel
 from ..numerics.threads import blas_for
-from ..paths.families import family, is_stepped, sees_several
+from ..paths.families import family, fit_reference, is_stepped, sees_several
 from ..proposals.guide import CannotGuide
 from .base import Outcome, Problem, stopped
 from .importance import fair_share, plain_draws
@@ -278,9 +278,7 @@ def anneal(
 def _second_reference(problem: Problem, notes: list[str]) -> Problem:
     """Laplace's reference, when its draws are worth more than those of one that failed."""
     with blas_for(problem.model.n):
-        other = replace(
-            problem, reference=family(problem.model).fits["laplace"](problem.model), _path=None
-        )
+        other = replace(problem, reference=fit_reference(problem.model, "laplace"), _path=None)
     first, second = (judge_importance(p, 1.0) for p in (problem, other))
     if not other.reference.converged or second.draws >= first.draws:
         return problem

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import wraps
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -143,27 +142,16 @@ _MANY_PREDICTORS = _FEW_PREDICTORS._replace(
 )
 
 
-def _somewhere_finite(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """A fit to a density that is above zero somewhere: searches of others would not end."""
-
-    @wraps(fit)
-    def checked(model: DensityModel, *more: object, **options: object) -> Any:
-        first_finite(model, np.random.default_rng(0))
-        return fit(model, *more, **options)
-
-    return checked
-
-
 _FAMILIES: dict[type[DataModel] | type[DensityModel], Family] = {
     GPModel: _LATENT,
     SparseModel: _LATENT,
     PredictorsModel: _FEW_PREDICTORS,
     DensityModel: Family(
         {
-            "fitted": _somewhere_finite(fit_density),
-            "gaussian": _somewhere_finite(fit_gaussian),
-            "laplace": _somewhere_finite(fit_density_laplace),
-            "prior": _somewhere_finite(density_prior_reference),
+            "fitted": fit_density,
+            "gaussian": fit_gaussian,
+            "laplace": fit_density_laplace,
+            "prior": density_prior_reference,
         },
         lambda model, move: "gaussian" if getattr(move, "riemannian", False) else "fitted",
         ("laplace",),
@@ -239,6 +227,8 @@ def fit_reference(
     fitted = fitted or {}
     if reference in fitted:
         return fitted[reference]
+    if entry.counted:  # of one that is zero everywhere a search would not end
+        first_finite(model, np.random.default_rng(0))  # type: ignore[arg-type]
     first = fitted.get(entry.after.get(reference, ""))
     options = {"seed": seed, **search} if reference in entry.seeded else {}
     return entry.fits[reference](model, *([] if first is None else [first]), **options)
