@@ -10,12 +10,12 @@ import numpy as np
 from ..execution.arguments import array, check_count, listed, number, shown
 from ..execution.lazy import Axes, Figure
 from ..messages import InputError
-from ._style import SHADES, new_figure
+from ._style import SHADES, log_ticks, new_figure
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from ..numerics.arrays import Array
+    from ..numerics.arrays import Array, Flags
     from ..results.draws import Draws
     from ..results.evidence import EvidenceResult
 
@@ -60,13 +60,28 @@ def plot_corner(
         own = known.index(name)
         x[:, own] = _recut(x[:, own], number(f"periods[{name!r}]", period, above=0.0))
     x = x[:, [known.index(name) for name in chosen]]
+    return pairs(x, chosen, points, np.zeros(len(chosen), bool), component)
+
+
+def pairs(
+    x: Array, names: Sequence[str], points: int, logs: Flags, component: Array | None = None
+) -> Figure:
+    """Histograms of columns on the diagonal, so many points of pairs below it; on logarithmic
+    axes where ``logs``."""
+    component = np.zeros(len(x)) if component is None else component
     some = np.random.default_rng(0).permutation(len(x))[:points]
-    k = len(chosen)
+    k = len(names)
     figure, axes = new_figure(1.0 + 1.7 * k, 1.0 + 1.7 * k, k, k, squeeze=False, sharex="col")
-    for i, j, ax in triangle(axes, chosen):
+    for i, j, ax in _triangle(axes, names):
+        if logs[j]:
+            ax.set_xscale("log")
+            log_ticks(ax.xaxis)
         if i == j:
-            _marginal(ax, x[:, i])
+            _marginal(ax, x[:, i], logs[i])
             continue
+        if logs[i]:
+            ax.set_yscale("log")
+            log_ticks(ax.yaxis)
         for c in np.unique(component):
             rows = some[component[some] == c]
             shade = SHADES[int(c) % len(SHADES)]
@@ -74,7 +89,7 @@ def plot_corner(
     return figure
 
 
-def triangle(axes: NDArray[Any], names: Sequence[str]) -> Iterator[tuple[int, int, Axes]]:
+def _triangle(axes: NDArray[Any], names: Sequence[str]) -> Iterator[tuple[int, int, Axes]]:
     """Row, column and axes of panels on and below the diagonal, named at the edges; no others."""
     for (i, j), ax in np.ndenumerate(axes):
         if j > i:
@@ -99,8 +114,9 @@ def _recut(x: Array, period: float) -> Array:
     return start + (x - start) % period
 
 
-def _marginal(ax: Axes, x: Array, bins: int = 30) -> None:
-    ax.hist(x, bins, color="0.8", density=True)
+def _marginal(ax: Axes, x: Array, log: bool, bins: int = 30) -> None:
+    edges = np.geomspace(x.min(), x.max() * (1.0 + 1e-12), bins + 1).tolist() if log else bins
+    ax.hist(x, edges, color="0.8")
     low, middle, high = np.quantile(x, [0.05, 0.5, 0.95])
     for at, style in ((low, ":"), (middle, "-"), (high, ":")):
         ax.axvline(at, ls=style, color=SHADES[0], lw=1.0)

@@ -16,7 +16,7 @@ from ..execution.lazy import Axes, Figure, pd
 from ..messages import InputError
 from ._given import check_drawn, check_table
 from ._style import INK, SHADES, axes_of, legend, log_ticks, new_figure, short_name, whole_ticks
-from .corner import triangle
+from .corner import pairs
 from .draws import plot_trace
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ def plot_marginal(
 def plot_hyperparameters(
     names: Sequence[str], values: ArrayLike, positive: ArrayLike = True, *, points: int = 2000
 ) -> Figure:
-    """Histograms on the diagonal and pairs below it, on logarithmic axes where positive.
+    """Marginal histograms with the median and a 90 % interval; scatter plots below them. On
+    logarithmic axes where positive.
 
     Parameters
     ----------
@@ -119,23 +120,7 @@ def plot_hyperparameters(
     labels = [short_name(name) for name in names]
     if len(set(labels)) < p:
         labels = list(names)
-    figure, axes = new_figure(2.6 * p + 1, 2.3 * p + 0.6, p, p, squeeze=False)
-    thinned = values[:: max(1, -(-len(values) // points))]
-    for i, j, ax in triangle(axes, labels):
-        if logs[j]:
-            ax.set_xscale("log")
-            log_ticks(ax.xaxis)
-        if i != j and logs[i]:
-            ax.set_yscale("log")
-            log_ticks(ax.yaxis)
-        if i == j:
-            space = np.geomspace if logs[i] else np.linspace
-            edges = space(values[:, i].min(), values[:, i].max() * (1 + 1e-12), 31)
-            ax.hist(values[:, i], edges.tolist(), color=INK, alpha=0.75)
-            ax.set_yticks([])
-        else:
-            ax.plot(thinned[:, j], thinned[:, i], ".", color=INK, ms=2.5, alpha=0.4)
-    return figure
+    return pairs(values, labels, points, logs)
 
 
 def plot_search(optimum: Optimum, ax: Axes | None = None) -> Axes:
