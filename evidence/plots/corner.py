@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..messages import InputError
 from ._style import SHADES, log_ticks, new_figure
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from ..numerics.arrays import Array, Flags
     from ..results.draws import Draws
@@ -66,18 +66,25 @@ def plot_corner(
 def pairs(
     x: Array, names: Sequence[str], points: int, logs: Flags, component: Array | None = None
 ) -> Figure:
-    """Histograms of columns on the diagonal, so many points of pairs below it; on logarithmic
-    axes where ``logs``."""
+    """Histograms of columns on the diagonal, so many points of pairs below it, named at the
+    edges; on logarithmic axes where ``logs``."""
     component = np.zeros(len(x)) if component is None else component
     some = np.random.default_rng(0).permutation(len(x))[:points]
     k = len(names)
     figure, axes = new_figure(1.0 + 1.7 * k, 1.0 + 1.7 * k, k, k, squeeze=False, sharex="col")
-    for i, j, ax in _triangle(axes, names):
+    for (i, j), ax in np.ndenumerate(axes):
+        if j > i:
+            ax.set_visible(False)
+            continue
+        if i == k - 1:
+            ax.set_xlabel(names[j])
+        if j == 0 and i > 0:
+            ax.set_ylabel(names[i])
         if logs[j]:
             ax.set_xscale("log")
             log_ticks(ax.xaxis)
         if i == j:
-            _marginal(ax, x[:, i], logs[i])
+            _marginal(ax, x[:, i], bool(logs[i]))
             continue
         if logs[i]:
             ax.set_yscale("log")
@@ -87,19 +94,6 @@ def pairs(
             shade = SHADES[int(c) % len(SHADES)]
             ax.plot(x[rows, j], x[rows, i], ".", ms=2, alpha=0.4, color=shade)
     return figure
-
-
-def _triangle(axes: NDArray[Any], names: Sequence[str]) -> Iterator[tuple[int, int, Axes]]:
-    """Row, column and axes of panels on and below the diagonal, named at the edges; no others."""
-    for (i, j), ax in np.ndenumerate(axes):
-        if j > i:
-            ax.set_visible(False)
-            continue
-        if i == len(axes) - 1:
-            ax.set_xlabel(names[j])
-        if j == 0 and i > 0:
-            ax.set_ylabel(names[i])
-        yield i, j, ax
 
 
 def _recut(x: Array, period: float) -> Array:
