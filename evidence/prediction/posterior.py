@@ -71,9 +71,8 @@ def known_at_data(
 def _by_hyperparameters(model: Described, draws: HyperDraws, max_draws: int) -> list[Known]:
     """Every different θ among the kept draws, evenly spaced, with its draws of x."""
     check_same(model, draws)
-    kept = draws.theta[:, :: draws.settings.get("stride", 1)][:, : draws.x.shape[1]]
     x = draws.x.reshape(-1, model.n)
-    theta = full_theta(model, draws, kept).reshape(len(x), -1)
+    theta = full_theta(model, draws, draws.theta[:, draws.kept]).reshape(len(x), -1)
     chosen = np.linspace(0, len(x) - 1, min(max_draws, len(x))).round().astype(int)
     theta, x = theta[chosen], x[chosen]
     starts = np.flatnonzero((theta[1:] != theta[:-1]).any(axis=1)) + 1

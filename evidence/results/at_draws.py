@@ -131,9 +131,8 @@ def _likelihoods(model: Described, posterior: Any) -> tuple[Likelihood, ...]:
     free = model.hyperparameters
     if not any(free.index(name) >= free.n_kernel for name in names):
         return (model.likelihood,)
-    kept = posterior.theta[:, :: posterior.settings.get("stride", 1)][:, : posterior.x.shape[1]]
-    whole = full_theta(model, posterior, kept).reshape(-1, len(free))
-    return tuple(free.likelihood_at(theta) for theta in whole)
+    whole = full_theta(model, posterior, posterior.theta[:, posterior.kept])
+    return tuple(free.likelihood_at(theta) for theta in whole.reshape(-1, len(free)))
 
 
 def numbers(values: object) -> Array:

@@ -112,6 +112,12 @@ class HyperDraws(Result):
         """Those of latent values, (chains, kept, N)."""
         return self.x
 
+    @property
+    def kept(self) -> slice:
+        """The draws that kept latent values, among all of a chain."""
+        stride = self.settings.get("stride", 1)
+        return slice(None, stride * self.x.shape[1], stride)
+
     # -- diagnostics ------------------------------------------------------------------------
 
     @property
@@ -137,10 +143,9 @@ class HyperDraws(Result):
     def to_frame(self) -> DataFrame:
         """One row per draw that kept latent values: ``chain``, ``draw``, hyperparameters in
         natural values, then every effect by its name, or x[0], x[1], …"""
-        stride = self.settings.get("stride", 1)
-        both = np.concatenate([self.values[:, ::stride], self.x], axis=2)
+        both = np.concatenate([self.values[:, self.kept], self.x], axis=2)
         latent = self.latent_names or [f"x[{i}]" for i in range(self.x.shape[2])]
-        return frame_of_draws(both, [*self.names, *latent], stride)
+        return frame_of_draws(both, [*self.names, *latent], self.kept.step)
 
     def table(self, level: float = 0.9) -> DataFrame:
         """One row per hyperparameter, in natural values, with the central interval of mass
@@ -187,13 +192,10 @@ class HyperDraws(Result):
         random_seed : int or Generator, optional
             Of the posterior predictive draws.
         """
-        kept = self.x.shape[1]
-        stride = 1 if model is None else self.settings.get("stride", 1)
-        values, loglik = self.values[:, ::stride], self.loglik[:, ::stride]
-        if model is not None:
-            values, loglik = values[:, :kept], loglik[:, :kept]
+        rows = slice(None) if model is None else self.kept
+        values, loglik = self.values[:, rows], self.loglik[:, rows]
         posterior = {name: values[:, :, p] for p, name in enumerate(self.names)}
-        if values.shape[1] == kept:
+        if values.shape[1] == self.x.shape[1]:
             posterior["x"] = self.x
         stats = {"loglik": loglik}
         return export.to_arviz(self, model, random_seed, posterior, sample_stats=stats)
