@@ -99,7 +99,7 @@ def bridge(at_draws: Array, at_proposal: Array, n_effective: float, rounds: int 
         logz = _solve(at_draws, at_proposal, share)
         left = _terms(at_proposal - logz, share) + at_proposal - logz
         right = _terms(at_draws - logz, share)
-        left_mean, right_mean = logsumexp(left) - np.log(left.size), _log_mean(right)
+        left_mean, right_mean = _log_mean(left), _log_mean(right)
         f_proposal, f_draws = np.exp(left - left_mean), np.exp(right - right_mean)
         n_effective = effective(f_draws)
     return Bridge(
@@ -151,8 +151,7 @@ def _solve(at_draws: Array, at_proposal: Array, share: float, *, digits: float =
 
     def excess(logz: float) -> float:
         u = at_proposal - logz
-        left = logsumexp(_terms(u, share) + u) - np.log(u.size)
-        return float(left - _log_mean(_terms(at_draws - logz, share)))
+        return _log_mean(_terms(u, share) + u) - _log_mean(_terms(at_draws - logz, share))
 
     seen = np.concatenate([at_draws.ravel(), at_proposal[at_proposal > -np.inf]])
     low, high = seen.min() - 1.0, seen.max() + 1.0
