@@ -193,7 +193,7 @@ class Blended:
 
 def placed(model: DensityModel, z: Array) -> Array:
     """Whitened rows in the model's coordinates: these are the same without a prior."""
-    return z if model.prior is None else model.prior.mean + z @ model.prior.chol.T
+    return z if model.prior is None else model.prior.placed(z)
 
 
 def whitened(model: DensityModel, x: Array) -> Array:

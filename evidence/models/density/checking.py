@@ -85,8 +85,7 @@ def _somewhere(model: DensityModel, rng: np.random.Generator, size: int) -> Arra
     z = rng.standard_normal((size, model.n))
     if model.prior is None:
         return z * reaches[np.arange(size) % reaches.size, None]
-    x: Array = model.prior.mean + z @ model.prior.chol.T
-    return x
+    return model.prior.placed(z)
 
 
 def check(model: DensityModel, x: Array | None, tolerance: float, *, points: int = 3) -> None:

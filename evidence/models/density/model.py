@@ -492,9 +492,7 @@ class DensityModel(InNotebooks):
         """A few fixed points, in the model's coordinates."""
         rng = np.random.default_rng(20121)
         points = rng.standard_normal((_PROBES, self.n))
-        if self.prior is not None:
-            points = self.prior.mean + points @ self.prior.chol.T
-        return points
+        return points if self.prior is None else self.prior.placed(points)
 
     @property
     def units(self) -> Array:

@@ -85,6 +85,10 @@ class GaussianPrior:
         """The inverse of the covariance."""
         return self._inverse_root.T @ self._inverse_root
 
+    def placed(self, z: Array) -> Array:
+        """Rows of standard normal numbers as draws."""
+        return self.mean + z @ self.chol.T
+
     def log_prob(self, x: Array) -> Array:
         """log density of every row."""
         z = (x - self.mean) @ self._inverse_root.T

@@ -198,7 +198,7 @@ def _check(
     z = np.random.default_rng(20121).standard_normal((points, model.n))
 
     def log_l(rows: Array) -> Array:
-        return model.log_likelihood(prior.mean + rows @ prior.chol.T)
+        return model.log_likelihood(prior.placed(rows))
 
     def differ(a: Array, b: Array) -> bool:
         with np.errstate(invalid="ignore"):
