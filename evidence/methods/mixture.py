@@ -19,6 +19,7 @@ from scipy.special import logsumexp, softmax
 from .. import moves
 from ..approximations.mixture import Mixture
 from ..drivers.scout import STRANGE, Scouted, explore, scout, unexplained
+from ..drivers.weighted import Stepped
 from ..execution.clock import Stopped
 from ..execution.meter import phase
 from ..models.density.model import DensityModel
@@ -30,7 +31,7 @@ from .base import FIRST, Outcome, Problem
 from .doubts import Doubt, widen
 from .importance import fair_share
 from .smc import run_plan, smc
-from .weighted import run_guided, run_stepped, try_guide
+from .weighted import StepTrial, run_guided, run_stepped, try_guide
 
 _SCOUTED = 200  # seeds of scouts are children from here on; of components from 300
 _UNSEEN = 0.02  # of an error bar: the part of it that nobody sees
@@ -127,7 +128,10 @@ def _drawn(
     part.checkpoint = problem.checkpoint.part("draws of the prior")
     try:
         if stepped:
-            return run_stepped(part)
+            source = Stepped.of(part.reference)
+            size = source.guide.dearer * source.guide.size
+            part.n_particles = fair_share(problem, size=size)
+            return run_stepped(part, trial=StepTrial(source, math.nan))
         trial = try_guide(part, check)
         log_share = trial.source.log_z0 + float(trial.weights.log_mean) - mixture.logz
         most = math.exp(min(log_share, 0.0)) * (1.0 + _BEYOND * trial.weights.se)

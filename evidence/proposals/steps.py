@@ -145,10 +145,15 @@ class StepGuide:
     blind: int = 0
     """Values drawn first, before any datum is seen, with heavier tails than the reference's."""
 
-    dearer: ClassVar[int] = 4
-    """A draw than others that are not integrated, in times."""
     abreast: ClassVar[bool] = False
     """Whether islands are drawn side by side: whether calls cost more than numbers do."""
+
+    @property
+    def dearer(self) -> int:
+        """A draw than others that are not integrated, in times: where a likelihood may have
+        several modes each has a lattice of its own, of some 64 nodes, for every datum."""
+        nodes = 0 if self.likelihood.log_concave else 64
+        return 4 + nodes * self.plan.data.size // self.size
 
     @property
     def size(self) -> int:

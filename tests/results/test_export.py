@@ -41,7 +41,7 @@ def log_likelihood(model, seen):
 
 
 def test_draws_with_their_model(held):
-    draws = ev.sample(held, draws=500, tune=500, random_seed=0, progressbar=False)
+    draws = ev.sample(held, draws=500, tune=500, random_seed=1, progressbar=False)
     data = draws.to_arviz(held, random_seed=1)
     x = data["posterior"]["x"]
     assert x.dims == ("chain", "draw", "latent")
