@@ -20,7 +20,6 @@ from scipy.special import gammaln
 from ..approximations.predictors.reference import BlockReference
 from ..approximations.reference import GaussianReference
 from ..execution.clock import Stopped, check_interrupt
-from ..moves.gradient.crank_nicolson import PCN
 from ..moves.gradient.gibbs import LatentGivenUtilities, latent_given_utilities
 from ..numerics.arrays import Array, Rng
 from ..paths.base import TemperedPath
@@ -42,26 +41,16 @@ if TYPE_CHECKING:
 _THRESHOLD = 0.5  # relative effective sample size at which draws are resampled
 
 
-def even_draws(
-    reference: GaussianReference | BlockReference, n: int = 1024, worth: float = 0.8,
-    tail: float = 0.67, alike: float = 0.99, large: int = 400, data: int = 4096,
-) -> Weights | None:  # fmt: skip
-    """Weights of ``n`` draws of the reference itself if these are ``worth`` that part of their
-    number, with a Pareto shape below ``tail``, or nearly ``alike``: guided ones, made in steps,
-    would cost more and tell little more.
-
-    None where they are not. Not asked of more latent values than are ``large``, where they hardly
-    are, or of more ``data``; nor where guided draws are nearly exact: of a single value, or of a
-    tree, along which they look ahead.
-    """
+def may_be_even(
+    reference: GaussianReference | BlockReference, large: int = 400, data: int = 4096
+) -> bool:
+    """Whether the reference's own draws may be so even that guided ones, made in steps, would cost
+    more and tell little more. Hardly of more latent values than are ``large``, or of more
+    ``data``; nor where guided draws are nearly exact: of a single value, or of a tree, along which
+    they look ahead."""
     model = reference.model
     small = 1 < model.n <= large and model.y.size <= data
-    if not (small and model.likelihood.log_concave) or _foreseen(reference):
-        return None
-    with np.errstate(all="ignore"):
-        drawn = PCN().init_reference(np.random.default_rng(0), make_path(reference), n)
-    weights = Weights(drawn.tilt)
-    return weights if weights.ess > (worth if weights.shape < tail else alike) else None
+    return small and model.likelihood.log_concave and not _foreseen(reference)
 
 
 def _foreseen(reference: GaussianReference | BlockReference) -> bool:

@@ -54,11 +54,9 @@ class LogEvidence:
         self.model, self.approximation = model, approximation
         free = model.hyperparameters
         self._times = model.n_predictors
-        count = len(free) // self._times
-        self.theta, self.bounds, self.lows = (
-            a[:count] for a in (free.theta, free.bounds, free.lows)
-        )
-        self.names = [name.rpartition("]__")[2] for name in free.names[: len(self.theta)]]
+        own = slice(len(free) // self._times)
+        self.theta, self.bounds, self.lows = free.theta[own], free.bounds[own], free.lows[own]
+        self.names = [name.rpartition("]__")[2] for name in free.names[own]]
 
     def fit(self, theta: Array) -> Any:
         """The reference at ``theta``."""
@@ -165,10 +163,9 @@ def _doubts(
     if not done:
         return
     best = done[0]
-    ends_of = natural(evidence.bounds, evidence.lows[:, None])
-    for name, away, ends in zip(
-        evidence.names, np.abs(best.theta[:, None] - evidence.bounds), ends_of, strict=True
-    ):
+    aways = np.abs(best.theta[:, None] - evidence.bounds)
+    bounds = natural(evidence.bounds, evidence.lows[:, None])
+    for name, away, ends in zip(evidence.names, aways, bounds, strict=True):
         if away.min() < at_bound:
             side, bound = ("lower", "upper")[away.argmin()], ends[away.argmin()]
             ours = name.startswith("likelihood__")

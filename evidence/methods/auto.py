@@ -33,7 +33,7 @@ from .. import moves
 from ..approximations.gp.exact import draw_exact, fit_exact, has_closed_form
 from ..approximations.gp.modes import mixture_of
 from ..drivers.plan import Pilot
-from ..drivers.weighted import Guided, Tilted, even_draws, try_tailed
+from ..drivers.weighted import Guided, Tilted, may_be_even, try_tailed
 from ..models.gp import GPModel
 from ..numerics.threads import blas_for
 from ..paths.families import family, fit_reference, is_stepped, sees_several
@@ -106,24 +106,19 @@ def _exact(problem: Problem) -> Outcome:
     return _with_notes(outcome, [note])
 
 
-def _in_steps(problem: Problem, uneven: float = 0.1) -> Outcome:
-    """Draws of the reference, guided in steps unless they are even without; with a t's tails where
-    a guided one has a variance above ``uneven``; annealing where a trial of their weights asks for
-    it."""
+def _in_steps(problem: Problem, even: float = 0.8, uneven: float = 0.1) -> Outcome:
+    """Draws of the reference, guided in steps unless each is worth the part ``even`` without; with
+    a t's tails where a guided one has a variance above ``uneven``; annealing where a trial of
+    their weights asks for it."""
     notes, several = list[str](), sees_several(problem.model)
     if several and not problem.reference.converged and problem.reference.name != "laplace":
         problem = _second_reference(problem, notes)
-    weights = even_draws(problem.reference)
-    draws = 1.5 * weights.relative_variance / problem.aim**2 if weights else math.inf
-    if weights and draws <= MOST:
-        notes.append(
-            f"{weights.n} draws from the {problem.reference.name} reference are worth "
-            f"{weights.ess * weights.n:.0f}: none need be guided"
-        )
+    plain = judge_importance(problem, problem.aim) if may_be_even(problem.reference) else None
+    if plain is not None and plain.worth > even and plain.draws <= MOST:
+        notes.append(plain.reason)
         # to evaluate a datum takes as long as to draw a few numbers
         size = 8 * max(problem.model.n, problem.model.y.size)
-        outcome = _drawn(problem, draws, fair_share(problem, 64, size=size))
-        return _with_notes(outcome, notes)
+        return _with_notes(_drawn(problem, plain.draws, fair_share(problem, 64, size=size)), notes)
     try:
         trial = try_steps(problem)
         tailed = try_tailed(problem.reference) if trial.variance > uneven else None

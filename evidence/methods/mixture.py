@@ -128,9 +128,8 @@ def _drawn(
     part.checkpoint = problem.checkpoint.part("draws of the prior")
     try:
         if stepped:
-            source = Stepped.of(part.reference)
-            size = source.guide.dearer * source.guide.size
-            part.n_particles = fair_share(problem, size=size)
+            guide = (source := Stepped.of(part.reference)).guide
+            part.n_particles = fair_share(problem, size=guide.dearer * guide.size)
             return run_stepped(part, trial=StepTrial(source, math.nan))
         trial = try_guide(part, check)
         log_share = trial.source.log_z0 + float(trial.weights.log_mean) - mixture.logz

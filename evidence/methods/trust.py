@@ -81,8 +81,7 @@ def judge_importance(
     draws = margin * (1.0 / ess - 1.0) / target**2
     if draws > MOST:
         return Verdict(draws, f"{what}: annealing is cheaper")
-    reason = f"{what}: importance sampling is enough, annealing is not needed"
-    return Verdict(draws, reason, ess)
+    return Verdict(draws, f"{what}: importance sampling is enough, annealing is not needed", ess)
 
 
 def judge_tilting(trial: Trial[Tilted], target: float, largest_sd: float = 6.0) -> Verdict:

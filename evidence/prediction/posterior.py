@@ -10,14 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..approximations.mixture import Mixture
-from ..execution.arguments import check_choice, shown
+from ..execution.arguments import check_choice
 from ..messages import InputError
 from ..models.types import Described
-from ..numerics.arrays import Array
 from ..paths.families import family
-from ..results.at_draws import check_same, full_theta, numbers
-from ..results.draws import Draws
-from ..results.evidence import EvidenceResult
+from ..results.at_draws import check_same, draws_of, full_theta
 from ..results.hyper import HyperDraws, IntegratedEvidence
 from ..verbs._call import ROUGH
 from ..verbs.integrate import fits_over_theta, integrated_evidence
@@ -59,7 +56,8 @@ def known_at_data(
         check_choice("posterior", posterior, tuple(entry.fits))
         posterior = explored(model, posterior, np.random.SeedSequence(0))[0]
     if not isinstance(posterior, entry.reference):
-        return [Known(model, _draws(model, posterior), 1.0)]
+        others = *map(repr, entry.fits), "a fitted reference"
+        return [Known(model, draws_of(model, posterior, *others).reshape(-1, model.n), 1.0)]
     if posterior.model is not model:
         raise InputError("posterior was fitted to another model; fit it to this one")
     if isinstance(posterior, Mixture):
@@ -78,27 +76,3 @@ def _by_hyperparameters(model: Described, draws: HyperDraws, max_draws: int) -> 
     starts = np.flatnonzero((theta[1:] != theta[:-1]).any(axis=1)) + 1
     parts = zip(theta[np.r_[0, starts]], np.split(x, starts), strict=True)
     return [Known(model.at(at), draws, len(draws)) for at, draws in parts]
-
-
-def _draws(model: Described, posterior: object) -> Array:
-    """Posterior draws, shape (S, C·N)."""
-    if isinstance(posterior, Draws | EvidenceResult):
-        check_same(model, posterior)
-        x = posterior.latent_draws
-        if not x.size:
-            raise InputError(
-                "posterior: the method of this result leaves no draws; use method='smc', "
-                "or ev.sample"
-            )
-    else:
-        x = numbers(posterior)
-    if x.ndim < 2 or x.shape[-1] != model.n or not x.size:
-        names = ", ".join(map(repr, family(model).fits))
-        raise InputError(
-            f"posterior must be {names}, a fitted reference, Draws of ev.sample, a HyperDraws, "
-            f"an EvidenceResult with samples, or an array of draws of shape (..., {model.n}); got "
-            f"{shown(posterior)}"
-        )
-    if not np.isfinite(x).all():
-        raise InputError("posterior: the draws contain NaN or inf")
-    return x.reshape(-1, model.n)

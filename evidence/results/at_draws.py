@@ -27,6 +27,23 @@ if TYPE_CHECKING:
 Drawn: TypeAlias = "Draws | EvidenceResult | HyperDraws"
 
 
+def draws_of(model: Described, posterior: object, *others: str) -> Array:
+    """Draws of latent values (…, n) that a result has, or that these are; where ``others`` would
+    do as well, an error says so."""
+    if isinstance(posterior, Result):
+        check_same(model, posterior)
+        x = getattr(posterior, "latent_draws", np.zeros(0))
+    else:
+        x = numbers(posterior)
+    if x.ndim < 2 or x.shape[-1] != model.n or not x.size or not np.isfinite(x).all():
+        raise InputError(
+            f"posterior must be {''.join(f'{name}, ' for name in others)}Draws of ev.sample, a "
+            "HyperDraws, an EvidenceResult with samples (method='smc' leaves some), or an array "
+            f"of draws of shape (..., {model.n}) without NaN; got {shown(posterior)}"
+        )
+    return x
+
+
 @dataclass(frozen=True, eq=False)
 class AtDraws:
     """What the likelihoods see at every draw."""
@@ -41,17 +58,7 @@ class AtDraws:
     def of(cls, model: Described, posterior: object) -> AtDraws:
         """Of a result with draws of latent values, or an array (..., n) of them."""
         check_kind("model", model, Described)
-        if isinstance(posterior, Result):
-            check_same(model, posterior)
-            x = getattr(posterior, "latent_draws", np.zeros(0))
-        else:
-            x = numbers(posterior)
-        if x.ndim < 2 or x.shape[-1] != model.n or not x.size or not np.isfinite(x).all():
-            raise InputError(
-                "posterior must hold draws of latent values: Draws of ev.sample, a HyperDraws, an "
-                f"EvidenceResult with samples, or an array of shape (..., {model.n}) without NaN; "
-                f"got {shown(posterior)}"
-            )
+        x = draws_of(model, posterior)
         x = x if x.ndim == 3 else x.reshape(1, -1, model.n)
         check_memory("posterior", x.shape[:2], *x.shape[:2], model.y.size)
         seen = model.seen(x.reshape(-1, model.n)).reshape(*x.shape[:2], -1)

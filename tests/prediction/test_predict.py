@@ -494,7 +494,7 @@ def test_draws_and_results_are_taken():
     with pytest.raises(ValueError, match=r"beta=0\.5"):
         ev.predict(model, X_NEW, posterior=tempered)
     without = ev.log_evidence(model, method="ep", progressbar=False)
-    with pytest.raises(ValueError, match="leaves no draws"):
+    with pytest.raises(ValueError, match="method='smc' leaves some"):
         ev.predict(model, X_NEW, posterior=without)
 
 
