@@ -82,8 +82,8 @@ class Search:
         if priors is not None:
             places = np.searchsorted(moving, priors.free)
             low, high = self.bounds[places].T
-            edge = 4.0 * _steps(priors)[:, None]  # gradients of priors are differences
-            inside = priors.support() + edge * [1.0, -1.0]
+            # gradients of priors are differences: four steps are kept from an edge
+            inside = priors.support() + _steps(priors)[:, None] * [4.0, -4.0]
             clipped = np.maximum(low, inside[:, 0]), np.minimum(high, inside[:, 1])
             self.bounds[places] = np.column_stack(clipped)
 

@@ -35,12 +35,14 @@ def draws_of(model: Described, posterior: object, *others: str) -> Array:
         x = getattr(posterior, "latent_draws", np.zeros(0))
     else:
         x = numbers(posterior)
-    if x.ndim < 2 or x.shape[-1] != model.n or not x.size or not np.isfinite(x).all():
+    if x.ndim < 2 or x.shape[-1] != model.n or not x.size:
         raise InputError(
             f"posterior must be {''.join(f'{name}, ' for name in others)}Draws of ev.sample, a "
             "HyperDraws, an EvidenceResult with samples (method='smc' leaves some), or an array "
-            f"of draws of shape (..., {model.n}) without NaN; got {shown(posterior)}"
+            f"of draws of shape (..., {model.n}); got {shown(posterior)}"
         )
+    if not np.isfinite(x).all():
+        raise InputError("posterior: the draws contain NaN or inf")
     return x
 
 

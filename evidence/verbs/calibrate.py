@@ -189,7 +189,8 @@ def _pieces(
     check_path("checkpoint", path)
     generators = _check_generators(models, simulate)
     options = {"target_se": ROUGH, "effort": "frugal"} | options
-    who = [_text(thing) for thing in (*models.values(), *(f for f, _ in generators.values()))]
+    every = *models.values(), *(f for f, _ in generators.values())
+    who = [jit.fingerprint(one) if _makes(one) else fingerprint(one) for one in every]
     words = {name: str(value) for name, value in options.items()}
     known = {"package version": __version__, "models": digest(*who, shares), "ranks": ranks}
     store, seed = Checkpoint.seeded(path, known | words, random_seed)
@@ -301,7 +302,3 @@ def _check_generators(models: dict[str, Any], simulate: _Generators) -> dict[str
 def _makes(model: object) -> bool:
     """Whether it is a function from data to a model."""
     return callable(model) and not hasattr(model, "identity")
-
-
-def _text(thing: object) -> str:
-    return fingerprint(thing) if hasattr(thing, "identity") else jit.fingerprint(thing)

@@ -21,8 +21,9 @@ from ..hyper.at_theta import ep_at, guided_estimate
 from ..hyper.chains import Chain, run_chain
 from ..hyper.fields import LatentField, field_of
 from ..hyper.schemes import KAPPA_TARGET, SCHEMES, Scheme
-from ..messages import InputError, Message
+from ..messages import InputError, Message, messages
 from ..models.base import DataModel
+from ..models.latent import LatentModel
 from ..models.priors import Priors
 from ..models.sparse import SparseModel
 from ..models.types import Described
@@ -39,7 +40,7 @@ def sample_hyperparameters(
     model: Described | LatentField,
     priors: Mapping[str, Any] | None = None,
     *,
-    scheme: str = "agrad-z-joint",
+    scheme: str | None = None,
     fixed: Iterable[str] = (),
     draws: int = 1000,
     tune: int = 1000,
@@ -50,26 +51,28 @@ def sample_hyperparameters(
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
 ) -> HyperDraws:
-    r"""Draw hyperparameters and latent values from their joint posterior by Markov chains.
+    r"""Draw hyperparameters and latent values from their joint posterior.
 
     Parameters
     ----------
     model : GPModel, SparseModel, PredictorsModel or SoftmaxModel
-        Its own hyperparameters are where the chains start, give or take a tenth. A SparseModel, of
-        a formula for example, needs no chains: its draws come from the integral over
-        hyperparameters (:func:`evidence.integrated_evidence`), at up to 128 settings per chain,
-        with guided draws of latent values at each of them, one after the other (so that effective
-        sizes count settings); ``scheme``, ``tune`` and ``thin`` are for chains.
+        A GPModel or a SparseModel, of a formula for example, needs no chains: by default its draws
+        come from the integral over hyperparameters (:func:`evidence.integrated_evidence`), at up
+        to 128 settings per chain, with guided draws of latent values at each of them, one after
+        the other (so that effective sizes count settings); ``tune`` and ``thin`` are for chains,
+        which start at the model's own hyperparameters, give or take a tenth.
     priors : mapping of str to frozen scipy.stats distribution, its text or "flat", optional
         A prior of the natural value of every free hyperparameter (any unambiguous ending of
         its name does); ``"flat"`` is :math:`N(0, 10^2)` on the logarithm. See
         ``model.hyperparameters.names``. By default the model's own. With several classes a name
         that says nothing of a class stands for all that have it.
-    scheme : str
-        ``"agrad-z-joint"`` moves latent values and hyperparameters together, given a smoothed
-        copy of the field; ``"agrad-z-gibbs"``, ``"pcnl-gibbs"`` and ``"elliptical-gibbs"``
-        alternate between the two; ``"whitened"`` moves hyperparameters with the whitened field
-        held; ``"pseudo-marginal"`` integrates the field out by draws that EP's sites guide.
+    scheme : str, optional
+        Of Markov chains, which a SparseModel does without; of several predictors by default the
+        first. ``"agrad-z-joint"`` moves latent values and hyperparameters together, given a
+        smoothed copy of the field; ``"agrad-z-gibbs"``, ``"pcnl-gibbs"`` and
+        ``"elliptical-gibbs"`` alternate between the two; ``"whitened"`` moves hyperparameters with
+        the whitened field held; ``"pseudo-marginal"`` integrates the field out by draws that EP's
+        sites guide.
     fixed : names
         Hyperparameters held at the model's values.
     draws, tune, chains : int
@@ -112,16 +115,17 @@ def sample_hyperparameters(
     >>> model = GPModel([[0.0], [1.0], [3.0]], [1, 1, -1], "4.0 * RBF(1.5)", likelihood="logit")
     >>> draws = sample_hyperparameters(
     ...     model, {"constant_value": gamma(2, scale=2), "length_scale": gamma(2)},
-    ...     draws=200, tune=200, random_seed=0, progressbar=False,
+    ...     draws=200, random_seed=0, progressbar=False,
     ... )
     >>> draws.theta.shape, draws.x.shape
     ((2, 200, 2), (2, 200, 3))
     """
+    asked, scheme = scheme, scheme or "agrad-z-joint"
     check_choice("scheme", scheme, tuple(SCHEMES))
     check_chains(draws=draws, tune=tune, chains=chains, thin=thin)
     check_count("keep", keep, 1)
     call = Call(max_seconds=max_seconds, random_seed=random_seed, progressbar=progressbar)
-    if isinstance(model, SparseModel):
+    if isinstance(model, SparseModel if asked else LatentModel):
         return _from_integral(model, priors, fixed, draws, chains, keep, call)
     chosen, field = SCHEMES[scheme], _field(model, SCHEMES[scheme])
     if isinstance(model, DataModel):
@@ -176,7 +180,7 @@ def _recorded(run: list[Chain], kept: int, stride: int) -> dict[str, Any]:
 
 
 def _from_integral(
-    model: SparseModel, priors: Mapping[str, Any] | None, fixed: Iterable[str], draws: int,
+    model: Described, priors: Mapping[str, Any] | None, fixed: Iterable[str], draws: int,
     chains: int, keep: int | None, call: Call, *, se: float = 0.1, settings: int = 128,
     guided: int = 32,
 ) -> HyperDraws:  # fmt: skip
@@ -197,14 +201,15 @@ def _from_integral(
     free = [model.hyperparameters.names.index(name) for name in integral.names]
     theta, loglik = np.empty((chains, draws, len(free))), np.empty((chains, draws))
     x = np.empty((chains, math.ceil(draws / stride), model.n))
-    shown, total = call.progressbar, chains * draws
-    bar = progress_line(shown, total=total, desc="draws", unit="draw", ncols=88)
-    with bar, compiling(shown), blas_for(model.n), interruptible(clock):
-        for c, seed in enumerate(seeds[1:]):
-            rng = np.random.default_rng(seed)
-            order = rng.permutation(len(integral.theta))[: min(settings, draws)]
-            parts = np.array_split(np.arange(draws), len(order))
-            for own, part in zip(integral.theta[order], parts, strict=True):
+    bar = progress_line(call.progressbar, total=chains * draws, desc="draws", unit="draw")
+    rngs, count = [np.random.default_rng(seed) for seed in seeds[1:]], len(integral.theta)
+    orders = [rng.permutation(count)[: min(settings, draws)] for rng in rngs]
+    with bar, compiling(call.progressbar), blas_for(model.n), interruptible(clock):
+        for k, part in enumerate(np.array_split(np.arange(draws), len(orders[0]))):
+            if k and clock.stop():
+                break
+            for c, (rng, order) in enumerate(zip(rngs, orders, strict=True)):
+                own = integral.theta[order[k]]
                 reference = ep_at(model, model.hyperparameters.with_logs(free, own), tol=1e-6)
                 for t in part:
                     value = guided_estimate(reference, guided, rng, np.inf).pick(rng)
@@ -212,14 +217,14 @@ def _from_integral(
                     if t % stride == 0:
                         x[c, t // stride] = value[0]
                 bar.update(len(part))
+            done = int(part[-1]) + 1
     pairs = np.full((chains, 2), np.nan)
     return told(HyperDraws(
-        theta, x, loglik, integral.names, "integrated", pairs, pairs, clock.elapsed(), 0.0,
-        warnings=integral.warnings,
+        theta[:, :done], x[:, : math.ceil(done / stride)], loglik[:, :done], integral.names,
+        "integrated", pairs, pairs, clock.elapsed(), 0.0,
+        warnings=messages([*integral.warnings, *_too_few(done, draws)]),
         settings={"draws": draws, "chains": chains, "stride": stride, **integral.settings},
-        model=model.describe(),
-        lows=integral.lows,
-        latent_names=model.names,
+        model=model.describe(), lows=integral.lows, latent_names=model.names,
     ))  # fmt: skip
 
 
@@ -242,9 +247,7 @@ def _stride(draws: int, keep: int | None, values: int, memory: float = 200e6) ->
 def _doubts(run: HyperDraws, scheme: Scheme, draws: int, thin: int) -> Iterator[Message]:
     """What went wrong while sampling."""
     chains, kept, _ = run.theta.shape
-    if kept < draws:
-        text = f"stopped early: {kept} of {draws} draws per chain were recorded"
-        yield Message("stopped-early", text)
+    yield from _too_few(kept, draws)
     if run.failures > 0.01 * kept * chains * thin:
         yield Message(
             "failed-proposals",
@@ -259,3 +262,9 @@ def _doubts(run: HyperDraws, scheme: Scheme, draws: int, thin: int) -> Iterator[
         aim = f"far from the target {KAPPA_TARGET:.2f}; tune longer"
         yield Message("theta-acceptance", f"acceptance of hyperparameters is {theta:.2f}, {aim}")
     yield from unmixed(run.theta)
+
+
+def _too_few(kept: int, draws: int) -> Iterator[Message]:
+    if kept < draws:
+        text = f"stopped early: {kept} of {draws} draws per chain were recorded"
+        yield Message("stopped-early", text)

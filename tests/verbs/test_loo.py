@@ -439,9 +439,9 @@ def test_labels_have_no_pit():
     ("options", "message"),
     [
         ({"method": "waic"}, "unknown method 'waic'"),
-        ({"posterior": "ep"}, "posterior must hold draws"),
-        ({"posterior": np.zeros((4, 3)), "method": "ep"}, "posterior must hold draws"),
-        ({"posterior": np.full((4, 12), np.nan)}, "posterior must hold draws"),
+        ({"posterior": "ep"}, "posterior must be Draws of ev.sample"),
+        ({"posterior": np.zeros((4, 3)), "method": "ep"}, "posterior must be Draws of ev.sample"),
+        ({"posterior": np.full((4, 12), np.nan)}, "draws contain NaN"),
         ({"max_draws": 1}, "max_draws"),
     ],
 )

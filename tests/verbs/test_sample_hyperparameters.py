@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import _thread
+import importlib
+import time
 
 import hyper_problems as problems
 import numpy as np
@@ -14,7 +16,14 @@ from evidence.hyper.schemes import SCHEMES
 from evidence.hyper.states import StepSizes
 from evidence.models.priors import Priors
 from evidence.results.hyper import HyperDraws
-from evidence.verbs.sample_hyperparameters import _doubts, _stride, sample_hyperparameters
+from evidence.verbs.sample_hyperparameters import _doubts, _stride
+
+hyper_verb = importlib.import_module("evidence.verbs.sample_hyperparameters")
+
+
+def sample_hyperparameters(*given, scheme="agrad-z-joint", **words):
+    """By chains, which are what most of this is about."""
+    return ev.sample_hyperparameters(*given, scheme=scheme, **words)
 
 
 class Named(problems.LogNormal):
@@ -310,3 +319,61 @@ def test_shapes_are_checked(draws, change, said):
     fields = {name: getattr(draws, name) for name in draws.__dataclass_fields__}
     with pytest.raises(ValueError, match=said):
         HyperDraws(**(fields | change))
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian(noise_std=0.3)", "poisson"])
+def test_by_default_draws_come_from_the_integral(likelihood):
+    """Without a warning, as a sum over a grid has them: within four standard errors of 128
+    settings a chain."""
+    rng, x = np.random.default_rng(0), np.linspace(0.0, 5.0, 10)
+    y = np.sin(2.0 * x) + 0.3 * rng.normal(size=10)
+    y = y if likelihood != "poisson" else rng.poisson(np.exp(y))
+    model = ev.GPModel(x, y, "1.0 * RBF(1.0)", likelihood=likelihood)
+    priors = {"length_scale": stats.lognorm(0.5), "constant_value": stats.lognorm(0.5)}
+    held = [name for name in model.hyperparameters.names if name.startswith("likelihood")]
+    found = ev.sample_hyperparameters(model, priors, fixed=held, random_seed=0, progressbar=False)
+    assert not found.warnings
+    assert found.x.shape == (2, 1000, 10)
+    at = np.linspace(-2.0, 2.0, 17)
+    logs = np.stack(np.meshgrid(at, at, indexing="ij"), axis=-1).reshape(-1, 2)
+    fits = [ev.fit_ep(model.at(dict(zip(found.names, np.exp(row), strict=True)))) for row in logs]
+    log_p = np.array([q.logz_corrected for q in fits]) + stats.norm.logpdf(logs, 0, 0.5).sum(
+        axis=1
+    )
+    w = np.exp(log_p - log_p.max())
+    mean = w @ logs / w.sum()
+    sd = np.sqrt(w @ (logs - mean) ** 2 / w.sum())
+    assert (abs(found.theta.reshape(-1, 2).mean(axis=0) - mean) < 4.0 * sd / 16.0).all()
+    latent = w @ np.array([q.predictors[0] for q in fits]) / w.sum()
+    spread = np.sqrt(w @ np.array([q.predictors[1] for q in fits]) / w.sum())
+    assert (abs(found.x.reshape(-1, 10).mean(axis=0) - latent) < 5.0 * spread / 16.0).all()
+
+
+def test_time_that_is_up_leaves_whole_draws(monkeypatch):
+    """As many of all chains, of the first settings, and a warning."""
+    model = ev.GPModel(np.arange(6.0), [1, 0, 2, 1, 3, 0], "1.0 * RBF(1.0)", likelihood="poisson")
+    words = {"fixed": ["constant_value"], "draws": 600, "random_seed": 0, "progressbar": False}
+    whole = ev.sample_hyperparameters(model, {"length_scale": stats.lognorm(0.5)}, **words)
+    fits = []
+
+    def slow(*given, **options):
+        fits.append(1)
+        if len(fits) == 20:
+            time.sleep(60.0)
+        return ep_at(*given, **options)
+
+    def sleep(seconds):
+        clock.append(seconds)
+
+    clock, ep_at = [], hyper_verb.ep_at
+    now = time.perf_counter
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "perf_counter", lambda: now() + sum(clock))
+    monkeypatch.setattr(hyper_verb, "ep_at", slow)
+    found = ev.sample_hyperparameters(
+        model, {"length_scale": stats.lognorm(0.5)}, max_seconds=50.0, **words
+    )
+    assert any(w.code == "stopped-early" for w in found.warnings)
+    assert 0 < found.theta.shape[1] < 600
+    np.testing.assert_array_equal(found.theta, whole.theta[:, : found.theta.shape[1]])
+    assert np.isfinite(found.x).all()

@@ -191,8 +191,7 @@ def _marginal(
     reach = GaussianPrior(0.5 * (ends[0] + ends[1]), sd**2)
 
     def relative(P: Array) -> Array:
-        value: Array = outside.run(inner.log_marginal, P) - reach.log_prob(P)
-        return value
+        return np.asarray(outside.run(inner.log_marginal, P) - reach.log_prob(P))
 
     own = Meter()
     with metered(own), evaluating(None):  # no worker is sent p̂, nor are its values kept

@@ -86,10 +86,8 @@ class Bounded:
         with np.errstate(over="ignore"):
             theta[:, one] = self.low[one] + np.exp(x[:, one])
             theta[:, two] = self.high[two] - np.exp(-x[:, two])
-        inside = x[
-            :, both
-        ]  # expit rounds to zero where exp is 1e-308, with half a pole's mass left
-        share = np.where(inside < -40.0, np.exp(np.minimum(inside, 0.0)), expit(inside))
+        # expit rounds to zero where exp is 1e-308, and a pole may have mass left
+        share = np.maximum(expit(x[:, both]), np.exp(np.minimum(x[:, both], -40.0)))
         theta[:, both] = self.low[both] + (self.high - self.low)[both] * share
         return np.clip(theta, self._first, self._last, out=theta)
 

@@ -666,8 +666,8 @@ def as_frame(data: Any, name: str = "data") -> pd.DataFrame:
             if getattr(kind, "na_value", None) is pd.NA:
                 data[c] = data[c].astype(object).where(data[c].notna(), np.nan)
             elif isinstance(kind, np.dtype) and kind.kind in "iuf":
-                large = kind.kind == "f" or (kind.kind == "u" and data[c].max() >= 2**63)
-                data[c] = data[c].astype(float if large else np.int64)
+                real = kind.kind == "f" or data[c].max() >= 2**63
+                data[c] = data[c].astype(float if real else np.int64)
         return data.infer_objects()
     if not isinstance(data, Mapping) and not hasattr(data, "to_pandas"):
         raise InputError(

@@ -213,8 +213,7 @@ class Factor:
     @property
     def roots(self) -> Array:
         """Of the pivots, by index."""
-        roots: Array = self._x[self.analysis.diagonal]
-        return roots
+        return np.asarray(self._x[self.analysis.diagonal])
 
     @cached_property
     def half_logdet(self) -> float:
