@@ -188,7 +188,7 @@ def _guided(reference: GaussianReference | BlockReference, size: int, rng: Gener
     its sites guide told of that once in forty times.)"""
     parts: tuple[Any, ...] = (reference,)
     if isinstance(reference, GaussianReference) and not reference.model.likelihood.log_concave:
-        both = mixture_of([reference]).components
+        both = mixture_of([reference], few=4).components
         parts = both if len(both) > 1 else parts
     each = [guided_estimate(part, -(-size // len(parts)), rng, 0.1).log_z for part in parts]
     return float(np.logaddexp.reduce(each))

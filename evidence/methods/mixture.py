@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -146,9 +147,12 @@ def _more(problem: Problem, mixture: Mixture, drawn: Outcome, parts: list[Outcom
         return drawn
     logz = [drawn.logz, *(part.logz for part in parts)]
     share = math.exp(drawn.logz - logsumexp(logz))
-    if not share * drawn.logz_se > problem.target_se / math.sqrt(len(logz)):
-        return drawn
-    return run_stepped(_alone(problem, mixture.components[-1], len(parts), len(logz), share))
+    if share * drawn.logz_se > problem.target_se / math.sqrt(len(logz)):
+        with suppress(CannotGuide):  # one draw in thousands may meet what none of the first did
+            return run_stepped(
+                _alone(problem, mixture.components[-1], len(parts), len(logz), share)
+            )
+    return drawn
 
 
 def _rest(climbed: Outcome, drawn: Outcome | None) -> Outcome:

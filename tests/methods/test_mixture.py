@@ -246,3 +246,18 @@ def test_the_prior_is_expected_to_have_as_much_as_all_others(monkeypatch):
     )  # fmt: skip
     ev.log_evidence(model, target_se=0.3, random_seed=1, progressbar=False)
     assert told == pytest.approx([0.3])  # EP's, which has nearly all, as a scout says
+
+
+@pytest.mark.parametrize("groups", [4, 6])
+def test_a_flat_end_that_groups_share_has_its_mass(groups):
+    """As for five latent values, of groups: what they share is drawn from the prior, too."""
+    y = np.array([0.8, 0.85, 0.9, 0.95, 0.7, 0.9, 1.0, 0.8, 0.85, 0.9, 0.95, 0.75])
+    model = ev.from_formula(
+        "y | trunc(ub=2) ~ 1 + (1 | g)", {"y": y, "g": np.arange(12) % groups},
+        likelihood="weibull",
+        priors={"Intercept": stats.norm(0.0, 300.0), "shape": 1.5, "sd(1|g)": 0.3},
+    )  # fmt: skip
+    result = ev.log_evidence(model, random_seed=0, progressbar=False)
+    flat = np.sum(np.log(1.5) + 0.5 * np.log(y) - 1.5 * np.log(2.0)) + np.log(0.5)
+    assert -4.0 * result.logz_se < result.logz - flat < 0.08 + 4.0 * result.logz_se
+    assert result.logz_se < 0.05

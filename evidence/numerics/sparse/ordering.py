@@ -65,8 +65,9 @@ def arrange(
     ``"auto"`` leaves chains as they are and otherwise takes whichever costs less.
 
     ``cheap``: up to so many operations per entry of the matrix, minimum degree will do; ``band``:
-    up to this distance of neighbours, a chain is eliminated from end to end, if it is ``long``
-    times as long (four groups and what all their data see are a star, not a chain).
+    up to this distance of neighbours, a chain is eliminated from end to end; one that is not
+    ``long`` times as long only if nothing costs less (four groups and what all their data see are
+    a star).
     """
     n = indptr.size - 1
     ends = np.zeros(n, bool)
@@ -82,16 +83,16 @@ def arrange(
     sparse, dense = np.flatnonzero(free & ~crowded), np.flatnonzero(crowded)
     end = np.concatenate([dense[np.argsort(degree[dense], kind="stable")], held])
     graph = restrict(indptr, indices, sparse)
-    chain = method == "auto" and _bandwidth(*graph) <= min(band, sparse.size // long)
-    orders = {}
+    width = _bandwidth(*graph) if method == "auto" else band + 1
+    orders = dict[float, Indices]()
     for name, make in (("chain", None), ("degree", minimum_degree), ("dissection", dissect)):
-        if name == method or (method == "auto" and (name != "chain" or chain)):
+        if name == method or (method == "auto" and (name != "chain" or width <= band)):
             order = np.concatenate([sparse if make is None else sparse[make(*graph)], end])
             order = order[np.argsort(ends[order], kind="stable")]
             count = tree(indptr, indices, order)[1]
             work = float(np.square(count.astype(float)).sum())
-            orders[work] = order
-            if method == "auto" and (chain or work < cheap * indices.size):
+            orders.setdefault(work, order)
+            if method == "auto" and (work < cheap * indices.size if make else long * width <= n):
                 break
     return orders[min(orders)]
 
