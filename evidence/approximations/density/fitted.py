@@ -241,6 +241,6 @@ def mixture_of(
     few = replace(blend, weights=own, means=blend.means[first], covs=blend.covs[first])
     level = max(search.verdict.top, search.verdict.logz)
     beyond = float(np.exp(log_w) @ unexplained(few.log_own(z), log_p, level))
-    walkers = policy.walked[model.vectorized][0]
+    walkers = policy.walked[-1 if model.vectorized else 0][0]
     mixture.lost = search.lost + beyond, float(np.sqrt(search.lost / walkers))
     return mixture

@@ -552,8 +552,8 @@ class Search:
         densities, which a thin shell never accepts.
         """
         assert self.blend is not None
-        policy, log_z, log_f = self.policy, self.verdict.logz, self.cloud.log_p
-        walkers, outside, stages = policy.walked[self.model.vectorized]
+        policy, its, log_z, log_f = self.policy, self.model, self.verdict.logz, self.cloud.log_p
+        walkers, outside, stages = policy.walked[-1 if its.vectorized else bool(its.density)]
         before, last = better * (self.lost or np.inf), last or self.hurried()
         reach = min(max(self.verdict.top, log_z), log_z + np.log(policy.heavy[0]))
         times = max(policy.heavy[1] * self.cloud.own[-1].size, 1.0)
@@ -589,14 +589,15 @@ class Search:
         self.blend = learnt(self.blend, self.model, points, log_z, self.rng, self.policy)
         return False
 
-    def _doubtful(self, stage: int, cost: int, worth: float = 0.2) -> bool:
+    def _doubtful(self, stage: int, cost: int, worth: float = 0.2, bare: float = 2.0) -> bool:
         """Whether walks that stayed are to go on, at the cost of so many evaluations: few walks,
-        of one point at a time, where that is the part ``worth`` of all that were made."""
+        of one point at a time, where that is the part ``worth`` of all that were made, or ``bare``
+        without a prior."""
         if stage == 1 and not self.hurried():  # of one point they cost more than they tell
             return self._parting or self.verdict.share <= self.policy.very_even
         if self.hurried() or cost > self.allowed.left * self.policy.part:
             return False
-        small = cost < worth * sum(self.allowed.counts.values())
+        small = cost < (bare if self.model.density else worth) * sum(self.allowed.counts.values())
         return self.lost > self.policy.unexplained if self.model.vectorized else small
 
     def blended(self, caution: float = 2.5) -> Blended:

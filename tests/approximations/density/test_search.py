@@ -197,7 +197,7 @@ def test_a_proposal_that_does_not_reach_is_seen(sd, drawn, stays):
     cov = (sd / 5.0) ** 2 * np.eye(2)
     search = proposed(normal([0.0, 0.0]), np.zeros((1, 2)), cov[None], policy, drawn)
     assert search._walk() == stays
-    assert (search.lost < NORMAL.walked[1][1][0]) == stays
+    assert (search.lost < NORMAL.walked[-1][1][0]) == stays
 
 
 @pytest.mark.parametrize(("drawn", "stays"), [(2000, False), (2**16, True)])
@@ -209,7 +209,7 @@ def test_large_weights_are_within_the_reach_of_many_draws(drawn, stays):
     search.blend = replace(search.blend, weights=np.array([0.99, 0.01]))
     search._round(drawn)
     assert search._walk() == stays
-    assert (search.lost < NORMAL.walked[1][1][0]) == stays
+    assert (search.lost < NORMAL.walked[-1][1][0]) == stays
 
 
 @pytest.mark.parametrize("wide", [40.0, 0.0])
@@ -290,7 +290,7 @@ def test_walks_in_a_thin_shell_take_short_steps():
     n /= np.linalg.norm(n, axis=1)[:, None]
     along = n[:, :, None] * n[:, None, :]
     covs = (0.7**2 * (np.eye(7) - along) + 0.1**2 * along) / 9.0
-    short = replace(NORMAL, walked=2 * ((512, (1.0, 1.0), ((4.0, 80),)),))
+    short = replace(NORMAL, walked=3 * ((512, (1.0, 1.0), ((4.0, 80),)),))
     for shortest in (1 / 16, 1.0):
         stays = proposed(model, 2.0 * n / 3.0, covs, short, 4000)._walk(shortest=shortest)
         assert stays == (shortest < 1.0)
@@ -381,8 +381,8 @@ def test_a_part_out_of_reach_is_told_where_it_cannot_be_helped(before, hurried, 
     prior = ev.GaussianPrior(np.zeros(2), 25.0)
     model = ev.DensityModel(lambda x: -0.5 * np.sum(x**2, axis=1), 2, prior=prior, vectorized=True)
     policy = replace(NORMAL, defence=1e-9, copies=((1.0, 1.0),))
-    walkers, _, stages = policy.walked[1]
-    policy = replace(policy, walked=2 * ((walkers, (0.01, 0.2), stages),))
+    walkers, _, stages = policy.walked[-1]
+    policy = replace(policy, walked=3 * ((walkers, (0.01, 0.2), stages),))
     search = Search(model, np.random.default_rng(0), policy, lost=before)
     search.cloud.screen(search.rng, 2**14)
     search.hurried = lambda: hurried
@@ -522,7 +522,7 @@ def test_walks_see_the_far_end_of_a_valley():
         return valley - np.log(2.0 * np.pi * 0.1) - prior.log_prob(x)
 
     model = ev.DensityModel(log_likelihood, dim=2, prior=prior, vectorized=True)
-    policy = replace(NORMAL, defence=1e-9, walked=2 * ((512, (0.5, 0.5), NORMAL.walked[1][2]),))
+    policy = replace(NORMAL, defence=1e-9, walked=3 * ((512, (0.5, 0.5), NORMAL.walked[-1][2]),))
     search = Search(model, np.random.default_rng(0), policy, modes=())
     search.cloud.screen(search.rng, 2**10)
     near = [x[(x1 > low) & (x1 < low + 0.5)] for low in np.arange(-0.5, 2.5, 0.5)]
@@ -535,7 +535,7 @@ def test_walks_see_the_far_end_of_a_valley():
     assert search._walk()
     assert 0.3 * beyond < search.lost < 3.0 * beyond
     blend = search.blend  # more may be lost where walks before lost no more: rounds do not help
-    search.policy = replace(policy, walked=2 * ((512, (1e-6, 0.5), NORMAL.walked[0][2]),))
+    search.policy = replace(policy, walked=3 * ((512, (1e-6, 0.5), NORMAL.walked[0][2]),))
     for before, stays in ((0.0, False), (1e-6, True)):
         search.lost, search.blend = before, blend
         assert search._walk() == stays
@@ -927,7 +927,7 @@ def test_the_last_walks_may_end_out_of_reach_as_often_as_any_may(most, sure):
     model = ev.DensityModel(lambda x: -2.0 * (x * x).sum(axis=1), 2, prior=prior, vectorized=True)
     policy = replace(
         NORMAL, screened=(2**12, 2**12), halved=(2**12, 2**12), rounds=1, last=2**12, tests=0,
-        walked=2 * ((64, (-1.0, most), ((2.0, 40),)),),
+        walked=3 * ((64, (-1.0, most), ((2.0, 40),)),),
     )  # fmt: skip
     assert Search(model, np.random.default_rng(0), policy).run().confirmed == sure
 
