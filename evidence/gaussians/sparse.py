@@ -152,10 +152,9 @@ class SparsePrior(Prior):
     def rounding(self) -> float:
         """About how many nats of log |Q| are rounding: a pivot is what subtraction leaves of a
         diagonal entry. None are told of where the ground holds null vectors."""
-        if self.ground:
-            return 0.0
         whole = self.numbers[self.pattern.analysis.diagonal]
-        return float(0.5 * _EPS * np.sum(whole / self.base.factor.roots**2))
+        lost = float(0.5 * _EPS * np.sum(whole / self.base.factor.roots**2))
+        return 0.0 if self.ground else lost
 
     @property
     def work(self) -> float:

@@ -347,8 +347,7 @@ def box(
     """
     ends = []
     for unit, support in zip(np.eye(centre.size), priors.support() - centre[:, None], strict=True):
-        low, high = np.clip(support, -far, far)
-        t = np.linspace(low, high, 1201)
+        t = np.linspace(*np.clip(support, -far, far), 1201)  # type: ignore[call-overload]
         density = priors.log_density(centre + t[:, None] * unit)
         density = np.exp(density - density.max())
         share = np.cumsum(density) / density.sum()

@@ -236,7 +236,7 @@ class Priors:
         """Bounds on the line, shape (P, 2), infinite where there are none."""
         everywhere = natural([[-np.inf], [np.inf]], self.lows).T
         pairs = zip(self.distributions, everywhere, strict=True)
-        ends = [widest if d == "flat" else d.support() for d, widest in pairs]
+        ends = [d.support() if hasattr(d, "support") else widest for d, widest in pairs]
         return to_line(np.array(ends, dtype=float), self.lows[:, None])
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..drivers.stopping import ended_early
 from ..execution.arguments import check_choice, check_count, check_memory
 from ..execution.clock import interruptible
 from ..execution.job import Job
@@ -222,7 +223,7 @@ def _from_integral(
     return told(HyperDraws(
         theta[:, :done], x[:, : math.ceil(done / stride)], loglik[:, :done], integral.names,
         "integrated", pairs, pairs, clock.elapsed(), 0.0,
-        warnings=messages([*integral.warnings, *_too_few(done, draws)]),
+        warnings=messages([*integral.warnings, *(ended_early(clock, "draws") * (done < draws))]),
         settings={"draws": draws, "chains": chains, "stride": stride, **integral.settings},
         model=model.describe(), lows=integral.lows, latent_names=model.names,
     ))  # fmt: skip
@@ -247,7 +248,9 @@ def _stride(draws: int, keep: int | None, values: int, memory: float = 200e6) ->
 def _doubts(run: HyperDraws, scheme: Scheme, draws: int, thin: int) -> Iterator[Message]:
     """What went wrong while sampling."""
     chains, kept, _ = run.theta.shape
-    yield from _too_few(kept, draws)
+    if kept < draws:
+        text = f"stopped early: {kept} of {draws} draws per chain were recorded"
+        yield Message("stopped-early", text)
     if run.failures > 0.01 * kept * chains * thin:
         yield Message(
             "failed-proposals",
@@ -262,9 +265,3 @@ def _doubts(run: HyperDraws, scheme: Scheme, draws: int, thin: int) -> Iterator[
         aim = f"far from the target {KAPPA_TARGET:.2f}; tune longer"
         yield Message("theta-acceptance", f"acceptance of hyperparameters is {theta:.2f}, {aim}")
     yield from unmixed(run.theta)
-
-
-def _too_few(kept: int, draws: int) -> Iterator[Message]:
-    if kept < draws:
-        text = f"stopped early: {kept} of {draws} draws per chain were recorded"
-        yield Message("stopped-early", text)

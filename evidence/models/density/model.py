@@ -314,8 +314,7 @@ class DensityModel(InNotebooks):
         """The same of rows of parameters: a map of the unit cube leads to them, and not back."""
         if isinstance(self.change, Transform):
             return no_nan(self.calls["logdensity"](theta[:, : self.n]))
-        with np.errstate(invalid="ignore"):  # a parameter may be rounded to its wall
-            return self.log_likelihood(self.inward(theta))
+        return self.log_likelihood(self.inward(theta))  # NaN of one that is rounded to its wall
 
     def log_prob_and_gradient(self, x: Array) -> tuple[Array, Array]:
         """log density (M,) and its gradient (M, d)."""

@@ -118,7 +118,6 @@ class Design:
         up to ``most`` rows, the smallest and the largest of every column, must be made alone as
         it was among all."""
         frame, matrix = self._some or (pd.DataFrame(), np.zeros((0, 0)))
-        self._some = None
         for i in range(min(len(frame), most)):
             other = np.ones(matrix.shape[1], bool)
             with suppress(InputError):
@@ -126,12 +125,12 @@ class Design:
                 other = ~np.isclose(alone, matrix[i], rtol=1e-6, atol=1e-9)
             names = [name for name in self._common.terms if other[self._places(name)].any()]
             if names:
-                self._some = frame, matrix
                 raise InputError(
                     f"X_new: what {', '.join(names)} makes of a row depends on the rows beside it"
                     ", so nothing can be said of new ones; write I(b == 'yes') for binary(b), "
                     "center(x) for x - np.mean(x), or make the column beforehand"
                 )
+        self._some = None
 
     def _columns(self) -> list[str]:
         kinds = self._common.terms.items()
