@@ -48,6 +48,21 @@ class Mutant(NamedTuple):
 
 INVARIANCE = "moves/test_invariance.py"
 MUTANTS = {
+    # -- orders and tables
+    "star": Mutant(
+        "few groups are eliminated as they come, and what they share is drawn last",
+        "numerics/sparse/ordering.py",
+        "else long * width <= n",
+        "else True",
+        "proposals/test_steps.py -k share",
+    ),
+    "eight-bytes": Mutant(
+        "columns of small integers stay as they are",
+        "models/formulas/model.py",
+        "data[c].astype(float if real else np.int64)",
+        "data[c]",
+        "models/formulas/test_bad_input.py -k small_numbers",
+    ),
     # -- moves
     "pcn-spread": Mutant(
         "the noise of pCN has the variance 1 - ρ",
