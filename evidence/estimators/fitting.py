@@ -157,17 +157,16 @@ def _doubts(
     ends of one height.
     """
     done = sorted((end for end in ends if end.logz > -_REJECTED), key=lambda end: -end.logz)
-    if len(done) < len(ends):
-        text = f"{len(ends) - len(done)} of {len(ends)} starts failed"
-        yield Message("starts-failed", text)
+    if lost := len(ends) - len(done):
+        yield Message("starts-failed", f"{lost} of {len(ends)} starts failed")
     if not done:
         return
     best = done[0]
     aways = np.abs(best.theta[:, None] - evidence.bounds)
     bounds = natural(evidence.bounds, evidence.lows[:, None])
-    for name, away, ends in zip(evidence.names, aways, bounds, strict=True):
+    for name, away, pair in zip(evidence.names, aways, bounds, strict=True):
         if away.min() < at_bound:
-            side, bound = ("lower", "upper")[away.argmin()], ends[away.argmin()]
+            side, bound = ("lower", "upper")[away.argmin()], pair[away.argmin()]
             ours = name.startswith("likelihood__")
             advice = "the data do not determine it" if ours else "widen its bounds or fix it"
             yield Message("at-bound", f"{name} is at its {side} bound {bound:g}: {advice}")
