@@ -81,6 +81,17 @@ def run_tasks(
         return remote.notes
 
 
+def run_in_order(
+    job: Job, tasks: Sequence[Mapping[str, Any]], clock: Clock, executor: Executor | None = None
+) -> list[Any]:
+    """The results of all tasks, in their order; :class:`Stopped` where there was no time."""
+    results: dict[int, Any] = {}
+    run_tasks(job, tasks, clock, results.__setitem__, executor)
+    if len(results) < len(tasks):
+        raise Stopped
+    return [results[i] for i in range(len(tasks))]
+
+
 def _run_here(
     job: Job, tasks: Sequence[Mapping[str, Any]], clock: Clock, done: Callable[[int, Any], None],
     executor: ThreadPoolExecutor | None, *, ahead: int = 512,

@@ -10,9 +10,9 @@ little, one climb chooses temperatures by their conditional ESS.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -20,9 +20,9 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 from scipy.stats import qmc
 
-from ..execution.clock import Clock, Stopped
+from ..execution.clock import Clock
 from ..execution.job import Job
-from ..execution.tasks import run_tasks
+from ..execution.tasks import run_in_order
 from ..messages import Message
 from ..models.priors import Priors
 from ..moves.base import take
@@ -107,9 +107,9 @@ class Looks:
     def at(self, theta: Array) -> None:
         """Look at those rows of θ where the prior has a density, on all cores."""
         inside = theta[self.priors.log_density(theta) > -np.inf]
-        seen = on_all_cores(_look, self.evidence, [{"theta": row} for row in inside], self.clock)
+        job, tasks = Job(_look, (self.evidence,)), [{"theta": row} for row in inside]
+        self.seen += run_in_order(job, tasks, self.clock)
         self.theta = np.concatenate([self.theta, inside])
-        self.seen += seen
 
     def known(self, *, failed: float = 60.0) -> Known:
         """Values and slopes. Where numbers fail it is low and flat, and counts little.
@@ -334,7 +334,7 @@ def try_out(path: ThetaPath, m: int, rng: Generator, clock: Clock) -> ThetaCloud
     """Draws from the start with unbiased estimates of their evidence, on all cores."""
     theta = path.start.draw(rng, m)[0]
     tasks = [{"theta": row, "rng": child} for row, child in zip(theta, rng.spawn(m), strict=True)]
-    clouds = on_all_cores(_one, path, tasks, clock)
+    clouds = run_in_order(Job(_one, (path,)), tasks, clock)
     return ThetaCloud(*map(np.concatenate, zip(*clouds, strict=True)))
 
 
@@ -431,8 +431,8 @@ def moments(theta: Array, w: Array, otherwise: Array) -> tuple[Array, Array]:
 
 def doubts(
     fit: Fit, rng: Generator, *, candidates: int = 384, power: float = 0.3
-) -> tuple[Array, Array, Array, Array]:
-    """Places with their covariance under the surrogate, their masses and variances.
+) -> tuple[Array, Array, Array]:
+    """Places with their covariance under the surrogate, and their masses.
 
     ``candidates``: draws that may be looked at; ``power``: power of weights by which candidates
     are chosen, since tails matter.
@@ -442,8 +442,7 @@ def doubts(
     theta = fit.cloud[chosen]
     cov = fit.surrogate.covariance(theta)
     w = np.exp((1.0 - power) * (fit.log_w[chosen] - fit.log_w.max()))
-    variance = np.diag(cov)
-    return theta, cov, w / w.sum(), variance
+    return theta, cov, w / w.sum()
 
 
 def hidden(fit: Fit, rng: Generator, *, largest_variance: float = 3.0) -> tuple[Array, Array]:
@@ -456,9 +455,9 @@ def hidden(fit: Fit, rng: Generator, *, largest_variance: float = 3.0) -> tuple[
 
     ``largest_variance``: variance of the surrogate's log that counts, at most.
     """
-    theta, _, mass, variance = doubts(fit, rng)
+    theta, cov, mass = doubts(fit, rng)
     c = np.exp(fit.start.control(theta, fit.start.log_density(theta)))
-    v = np.minimum(variance, largest_variance)
+    v = np.minimum(np.diag(cov), largest_variance)
     spread = np.maximum(np.exp(2.0 * v) - 2.0 * np.exp(0.5 * v) + 1.0, 0.0)
     added = (c / (mass @ c)) ** 2 * spread
     order = np.argsort(-added)
@@ -467,8 +466,8 @@ def hidden(fit: Fit, rng: Generator, *, largest_variance: float = 3.0) -> tuple[
 
 def next_looks(fit: Fit, rng: Generator, n: int) -> tuple[Array, float]:
     """Where the surrogate may hide most, and its mean variance under itself."""
-    theta, cov, mass, variance = doubts(fit, rng)
-    left = float(mass @ np.minimum(variance, 1.0))
+    theta, cov, mass = doubts(fit, rng)
+    left = float(mass @ np.minimum(np.diag(cov), 1.0))
     log_s, picked = fit.start.log_density(theta), []
     for _ in range(n):
         var = np.maximum(np.diag(cov), 1e-12)
@@ -476,17 +475,6 @@ def next_looks(fit: Fit, rng: Generator, n: int) -> tuple[Array, float]:
         picked.append(i := int(np.argmax(log_s + sd)))
         cov = cov - np.outer(cov[i], cov[i]) / (cov[i, i] + 1e-9)
     return theta[picked], left
-
-
-def on_all_cores(
-    function: Callable[..., Any], shared: object, tasks: list[dict[str, Any]], clock: Clock
-) -> list[Any]:
-    """Results in the order of tasks."""
-    done: dict[int, Any] = {}
-    run_tasks(Job(function, (shared,)), tasks, clock, done.__setitem__)
-    if len(done) < len(tasks):
-        raise Stopped
-    return [done[i] for i in range(len(tasks))]
 
 
 def _look(evidence: LooksAt, theta: Array, stop: object) -> Look | None:

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...execution.checkpoint import Checkpoint, digest
-from ...execution.clock import Clock, Stopped
+from ...execution.clock import Clock
 from ...execution.job import Job
 from ...execution.meter import tally
 from ...execution.progress import Progress
-from ...execution.tasks import run_tasks
+from ...execution.tasks import run_in_order
 from ...numerics.arrays import Array
 from .functions import Batched
 
@@ -92,13 +92,8 @@ class SharedBatches:
     def _shared(self, function: Batched, x: Array, *, most_parts: int = 64) -> Array:
         """``most_parts``: parts of a batch, at most, that workers share."""
         parts = np.array_split(x, min(len(x), most_parts))
-        values: dict[int, Array] = {}
-        job = Job(_values, (function,))
-        tasks = [{"x": part} for part in parts]
-        run_tasks(job, tasks, self.clock, values.__setitem__, self.executor)
-        if len(values) < len(parts):
-            raise Stopped
-        return np.concatenate([values[i] for i in range(len(parts))])
+        job, tasks = Job(_values, (function,)), [{"x": part} for part in parts]
+        return np.concatenate(run_in_order(job, tasks, self.clock, self.executor))
 
 
 def _values(function: Batched, x: Array, stop: Callable[[], bool]) -> Array:
