@@ -56,8 +56,6 @@ class Bounds(NamedTuple):
         mean of v: its expectation is at most log Z.
     upper : float
         mean of -u: its expectation is at least log Z.
-    forward : float
-        log mean exp v: a lower bound in expectation too, lower than log Z by se²/2 or so.
     reverse : float
         -log mean exp u: an upper bound in expectation too.
     """
@@ -66,8 +64,6 @@ class Bounds(NamedTuple):
     lower_se: float
     upper: float
     upper_se: float
-    forward: float
-    forward_se: float
     reverse: float
     reverse_se: float
 
@@ -102,8 +98,8 @@ def bounds(forward: ArrayLike, reverse: ArrayLike) -> Bounds:
     (2.5, 3.5)
     """
     v, u = _groups(forward), _groups(reverse)
-    up, down = _log_mean(v), _log_mean(u)
-    return Bounds(*_mean(v), *_mean(-u), up.value, up.se, -down.value, down.se)
+    down = _log_mean(u)
+    return Bounds(*_mean(v), *_mean(-u), -down.value, down.se)
 
 
 def bennett(forward: ArrayLike, reverse: ArrayLike) -> Bennett:

@@ -68,11 +68,6 @@ class Frame(ABC):
         """Standard deviations of the base along the coordinates."""
         return np.sqrt(self.gamma)
 
-    @cached_property
-    def mean_variance(self) -> float:
-        """Mean of γ."""
-        return float(self.gamma.mean())
-
     @abstractmethod
     def turn(self, a: Array) -> Array:
         """T a, a step in x."""

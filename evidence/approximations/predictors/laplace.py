@@ -9,7 +9,6 @@ stays as it is, wherever there is a q for it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -69,12 +68,6 @@ def fit_block_laplace(
     return BlockReference.of("laplace", model, q, seconds=time.perf_counter() - started, **more)
 
 
-def words_of(model: object) -> Iterable[str]:
-    """What users call the predictors but the first."""
-    own = getattr(model, "likelihood", None)
-    return getattr(model, "further", None) or getattr(own, "predictors", ())[1:]
-
-
 def tangent(prior: Prior, x: Array, at: Expansion) -> BlockSites:
     """Sites that touch the log likelihoods at x."""
     value, slope, W, pi = at
@@ -130,7 +123,7 @@ def _check_pinned(model: OfSeveral, log_p: Array, within: float = _PINNED) -> No
     n = int(np.argmax(high))
     if high[n] < 0.0:
         return
-    names = " or ".join(words_of(model))
+    names = " or ".join(getattr(model, "further", None) or lik.predictors[1:])
     raise InputError(
         f"the model fits data exactly, such as datum {n} (y = {y[n]:g}), and nothing keeps the "
         f"predicted {names} from zero there: log Z would be made of rounding; give its effects "

@@ -232,18 +232,15 @@ def _coded(text: str, source: Source) -> Iterator[Coded]:
         turn: Array = np.eye(1)
         for _, own in each:
             k = len(own.names)
-            turn = np.kron(turn, _contrasts(k) if own.categorical else np.eye(k)).astype(float)
+            # of categories contrasts, orthonormal, each of which sums to zero
+            code = np.linalg.eigh(np.eye(k) - 1.0 / k)[1][:, 1:] if own.categorical else np.eye(k)
+            turn = np.kron(turn, code).astype(float)
         design = source.design(f"0 + {name}")
         yield Coded.of(compact(owner), design, not all(factors), turn)
     if covariates:
         design = source.design(f"0 + {' + '.join(covariates)}")
         name = compact("+".join(covariates)).replace("`", "")
         yield Coded.of(name, design, True, np.eye(len(design.names)))
-
-
-def _contrasts(levels: int) -> Array:
-    """Orthonormal, and each sums to zero."""
-    return np.linalg.eigh(np.eye(levels) - 1.0 / levels)[1][:, 1:]
 
 
 @dataclass(frozen=True, eq=False)

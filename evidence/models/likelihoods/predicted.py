@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
@@ -125,7 +125,8 @@ class Predicted(Several):
     log_concave: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        known = [n for n, value in self._own() if np.ndim(value) == 0]
+        fields, of = getattr(family(self.base), "__dataclass_fields__", {}), self.base.value_of
+        known = [n for n in self.base.free if n in fields and np.ndim(of(n)) == 0]
         own = ", and is a function, which takes predictors=['mu', …]" * hasattr(self.base, "hooks")
         for name in self.names:
             if name not in known:
@@ -135,10 +136,6 @@ class Predicted(Several):
                 )
             if self._range(name) not in ((0.0, np.inf), (0.0, 1.0)):
                 raise InputError(f"predictors: {name} is neither a positive number nor a share")
-
-    def _own(self) -> Iterator[tuple[str, Any]]:
-        fields = getattr(family(self.base), "__dataclass_fields__", {})
-        return ((n, self.base.value_of(n)) for n in self.base.free if n in fields)
 
     def _range(self, name: str) -> tuple[float, float]:
         return self.base.limits.get(name, (0.0, np.inf))

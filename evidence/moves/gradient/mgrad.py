@@ -139,7 +139,7 @@ class MGrad(GradientMove):
 
     def delta(self, frame: Frame) -> float:
         """δ in the units of the paper."""
-        return self.step_size * frame.mean_variance
+        return self.step_size * float(frame.gamma.mean())
 
     log_ratio = staticmethod(_log_ratio)
 
