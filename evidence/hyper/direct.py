@@ -169,9 +169,8 @@ def _closed_form(
         heights = partial(closed.heights, priors)
         check_scatter(heights, priors, int(np.flatnonzero(noise)[0]), effects, largest)
     many = grouped is not None and evidence.cost < dearest
-    density = DensityModel(
-        evidence if many else evidence.at, prior=prior, names=priors.names, vectorized=many
-    )
+    log_z = evidence if many else evidence.at
+    density = DensityModel(log_z, prior=prior, names=priors.names, vectorized=many)
     cheap = grouped is not None or (exact.by_matrix and exact.cost < cheaper)
     density.n_draws, density.smooth, density.frugal = _DRAWS if cheap else None, True, not many
     density.guesses = at_scales(model, priors)

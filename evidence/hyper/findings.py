@@ -20,14 +20,12 @@ def tabulate(
     """What moved, every evaluation, and where every start ended."""
     assert search.best is not None
     theta, lows = search.best.theta[search.moving], search.lows
+    lower, upper = (natural(ends, lows) for ends in search.bounds.T)
     columns = {
-        "value": natural(theta, lows),
-        "log_value": theta,
+        "value": natural(theta, lows), "log_value": theta,
         "se": np.full(theta.size, np.nan) if errors is None else errors,
-        "lower": natural(search.bounds[:, 0], lows),
-        "upper": natural(search.bounds[:, 1], lows),
-        "at_bound": search.at_bounds(search.best.theta),
-    }
+        "lower": lower, "upper": upper, "at_bound": search.at_bounds(search.best.theta),
+    }  # fmt: skip
     ends = pd.DataFrame(search.ends).drop(columns="theta").set_index("restart")
     ends[names] = natural([end.theta[search.moving] for end in search.ends], lows)
     table = pd.DataFrame(columns, index=pd.Index(names, name="name"))
@@ -91,9 +89,8 @@ def on_restarts(
     """
     if len(ends) < 2:
         return
-    best, *others = sorted(
-        (end for end in ends if np.isfinite(end.objective)), key=lambda end: -end.objective
-    )
+    finite = [end for end in ends if np.isfinite(end.objective)]
+    best, *others = sorted(finite, key=lambda end: -end.objective)
     pairs = [
         (np.abs(end.theta - best.theta)[moving], best.objective - end.objective) for end in others
     ]

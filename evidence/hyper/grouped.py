@@ -261,10 +261,8 @@ def _labels(A: csr_array, inside: Array, chunk: Indices) -> Indices:
     design = csr_array(A.multiply(inside))
     design.eliminate_zeros()
     one = csr_array((np.ones(chunk.size), (chunk, np.arange(chunk.size))))
-    _, label = connected_components(
-        block_array([[None, design], [design.T, one.T @ one]]), directed=False
-    )
-    return label
+    graph = block_array([[None, design], [design.T, one.T @ one]])
+    return connected_components(graph, directed=False)[1]
 
 
 def _reduced(

@@ -13,18 +13,9 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..execution.arguments import (
-    ISLAND,
-    LONGEST,
-    check_count,
-    check_executor,
-    check_memory,
-    check_path,
-    check_positive,
-    check_target,
-)
+from ..execution import arguments
 from ..execution.checkpoint import Checkpoint, digest
-from ..execution.clock import Clock
+from ..execution.clock import Clock, Stopped, within
 from ..execution.meter import Meter, metered
 from ..execution.progress import Progress, compiling
 from ..numerics.threads import blas_kernels
@@ -58,15 +49,15 @@ class Call:
     seed: np.random.SeedSequence = field(init=False)
 
     def __post_init__(self) -> None:
-        self.target_se = check_target("target_se", self.target_se)
-        self.max_seconds = check_positive("max_seconds", self.max_seconds)
-        check_count("max_evaluations", self.max_evaluations, 1)
-        check_count("n_particles", self.n_particles, 2)
-        check_count("n_islands", self.n_islands, 1)
-        check_memory("n_particles", self.n_particles, self.n_particles, self.size)
-        check_memory("n_islands", self.n_islands, self.n_islands, ISLAND)
-        check_path("checkpoint", self.checkpoint)
-        check_executor(self.executor)
+        self.target_se = arguments.check_target("target_se", self.target_se)
+        self.max_seconds = arguments.check_positive("max_seconds", self.max_seconds)
+        arguments.check_count("max_evaluations", self.max_evaluations, 1)
+        arguments.check_count("n_particles", self.n_particles, 2)
+        arguments.check_count("n_islands", self.n_islands, 1)
+        arguments.check_memory("n_particles", self.n_particles, self.n_particles, self.size)
+        arguments.check_memory("n_islands", self.n_islands, self.n_islands, arguments.ISLAND)
+        arguments.check_path("checkpoint", self.checkpoint)
+        arguments.check_executor(self.executor)
 
     def until_target(self, target_se: float = DEFAULT_TARGET_SE) -> None:
         """The default target where nothing else says when to stop."""
@@ -117,6 +108,17 @@ class Call:
         ):
             yield progress
 
+    @contextmanager
+    def in_time(self, what: str) -> Iterator[None]:
+        """All the time there is, for what has to be done before anything is known."""
+        try:
+            with within(self.clock.last_moment):
+                yield
+        except Stopped:
+            raise RuntimeError(
+                f"max_seconds={self.max_seconds:g} were over before {what}; allow more time"
+            ) from None
+
     def too_early(self, what: str, tune: int) -> BaseException:
         """Why a run of chains has nothing to show: it ended before ``what``."""
         if self.clock.interrupted.is_set():
@@ -130,7 +132,8 @@ class Call:
 def check_chains(**counts: int) -> dict[str, int]:
     """How many chains, and how many steps of each for what."""
     for name, value in counts.items():
-        check_count(name, value, 0 if name == "tune" else 1, optional=False, below=LONGEST)
+        least, most = 0 if name == "tune" else 1, arguments.LONGEST
+        arguments.check_count(name, value, least, optional=False, below=most)
     return counts
 
 

@@ -98,9 +98,8 @@ def all_submodels(
     weights = check_prior(prior, models)
     seeds = map(np.random.default_rng, seed_sequence(random_seed).spawn(len(models)))
     executor = options.pop("executor", None)
-    results = run_all(
-        models, [{"random_seed": s, **options} for s in seeds], progressbar, executor
-    )
+    runs = [{"random_seed": seed, **options} for seed in seeds]
+    results = run_all(models, runs, progressbar, executor)
     if not results:
         raise KeyboardInterrupt("before the first model was finished")
     left = len(models) - len(results)
@@ -151,9 +150,8 @@ def _averaged(found: Submodels, *, settings: int = 48, fewest: int = 4) -> DataF
     for name, result in found.results.items():
         p = float(found.table.probability[name])
         known = result if isinstance(result, IntegratedEvidence) else None
-        own = summarise(
-            found.models[name], known, max_draws=max(fewest, round(settings * p))
-        ).table
+        most = max(fewest, round(settings * p))
+        own = summarise(found.models[name], known, max_draws=most).table
         every.append(own.assign(p=p))
     rows = {}
     for name in dict.fromkeys(label for own in every for label in own.index):

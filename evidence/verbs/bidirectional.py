@@ -87,9 +87,8 @@ def bidirectional(
     ladder, n_betas = check_betas(betas)
     mover = moves.get(move)
     data, pilot, up, start, down, pace = seed_sequence(random_seed).spawn(6)
-    simulated = (
-        model if isinstance(model, Simulated) else simulate(model, np.random.default_rng(data))
-    )
+    rng = np.random.default_rng(data)
+    simulated = model if isinstance(model, Simulated) else simulate(model, rng)
     with blas_for(simulated.model.n):
         path = make_path(fit_reference(simulated.model, reference))
         mover.prepare(path)
@@ -102,7 +101,5 @@ def bidirectional(
         annealing = Annealing(path, mover, plan)
         v = annealing.run(n_chains, 1, up).log_z[-1]
         u = annealing.reverse(x, down).log_z[-1]
-    sandwich, combined = bounds(v, u), bennett(v, u)
-    return Bidirectional(
-        *sandwich[:4], *combined, v, u, plan, simulated, time.perf_counter() - started
-    )
+    sandwich, combined, seconds = bounds(v, u), bennett(v, u), time.perf_counter() - started
+    return Bidirectional(*sandwich[:4], *combined, v, u, plan, simulated, seconds)

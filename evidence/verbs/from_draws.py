@@ -11,16 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..execution.arguments import (
-    check_choice,
-    check_count,
-    check_executor,
-    check_flag,
-    check_function,
-    check_memory,
-    seed_sequence,
-    shown,
-)  # fmt: skip
+from ..execution import arguments
 from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import Bar, progress_line
@@ -124,11 +115,11 @@ def evidence_from_draws(
     (True, True)
     """
     started = time.perf_counter()
-    check_choice("proposal", proposal, NAMES)
-    check_count("n_proposal", n_proposal, 2 * _LEAST)
+    arguments.check_choice("proposal", proposal, NAMES)
+    arguments.check_count("n_proposal", n_proposal, 2 * _LEAST)
     if vectorized is not None:
-        check_flag("vectorized", vectorized)
-    check_executor(executor)
+        arguments.check_flag("vectorized", vectorized)
+    arguments.check_executor(executor)
     chains, log_density = read_chains(draws, var_names), density_of(log_density)
     with progress_line(progressbar, unit="call", desc="log density") as line:
         if isinstance(log_density, DensityModel):
@@ -138,13 +129,13 @@ def evidence_from_draws(
             chains = chains.of(log_density.names, report.numbered if report else ())
             x, function = log_density.unconstrain(chains.x), log_density.log_prob
         else:
-            check_function("log_density", log_density, optional=False)
+            arguments.check_function("log_density", log_density, optional=False)
             change = _limits(bounds, chains)
             x = _unbounded(chains, change)
             whole = _takes_rows(log_density, chains) if vectorized is None else vectorized
             function = _Call(log_density, chains, change, whole)
         d = x.shape[2]  # coordinates may be fewer than parameters
-        check_memory("n_proposal", n_proposal, n_proposal, d)
+        arguments.check_memory("n_proposal", n_proposal, n_proposal, d)
         names = chains.names if len(chains.names) == d else tuple(f"x[{i}]" for i in range(d))
         _check(x, names)
         target = _Target(function, executor, line)
@@ -152,7 +143,7 @@ def evidence_from_draws(
         _check_density(log_p)
         n = log_p.size if n_proposal is None else int(n_proposal)
         # a stream of its own: the draws may have been made with the same seed
-        rng = np.random.default_rng(seed_sequence(random_seed).spawn(1)[0])
+        rng = np.random.default_rng(arguments.seed_sequence(random_seed).spawn(1)[0])
         fit = cross_fit(x, log_p, target, proposal, n, rng)
     warnings = [*_about_draws(x, names), *_about_fit(fit, names), *target.warnings()]
     if bounds is None and not isinstance(log_density, DensityModel):
@@ -249,7 +240,8 @@ def _limits(
         owners = [name.partition("[")[0] for name in chains.names]
         for name in bounds:
             if name not in chains.names and name not in owners:
-                raise InputError(f"bounds has {shown(name)}, no parameter{suggest(name, owners)}")
+                unknown = arguments.shown(name)
+                raise InputError(f"bounds has {unknown}, no parameter{suggest(name, owners)}")
         both = zip(chains.names, owners, strict=True)
         bounds = [bounds.get(name, bounds.get(owner)) for name, owner in both]
     return Bounded(bounds, len(chains.names))
@@ -383,7 +375,6 @@ def _result(
     names = ("logz", "logz_se", "ess", "overlap", "k_draws", "k_proposal")
     numbers = np.array([(b.logz, b.se, b.ess, b.overlap, *b.shapes) for b in bridges])
     columns = dict(zip(names, numbers.T, strict=True))
-    se = fit.se
     words = ("first half", "second half")
     rows = [Estimate(w, b.logz, b.se, seconds) for w, b in zip(words, bridges, strict=True)]
     more = [fit.se_with(*times) for times in ((1.0, factor), (factor, 1.0))]
@@ -393,22 +384,12 @@ def _result(
     )
     sides = zip(*(half.log_weights for half in fit.halves), strict=True)
     weights = dict(zip(("draws", "proposal"), map(np.concatenate, sides), strict=True))
-    return told(
-        BridgeEvidence(
-            "bridge",
-            fit.logz,
-            se,
-            (*rows, Estimate("bridge", fit.logz, se, seconds)),
-            warnings=tuple(warnings),
-            notes=(note,),
-            settings=settings,
-            model={"parameters": x.shape[2], "chains": x.shape[0], "draws": x.shape[1]},
-            se_draws=fit.se_draws,
-            se_proposal=fit.se_proposal,
-            pareto_k=float(numbers[:, -2:].max()),
-            ess=float(columns["ess"].sum()),
-            overlap=float(columns["overlap"].mean()),
-            half_columns=columns,
-            log_weights=weights,
-        )
-    )
+    rows.append(Estimate("bridge", fit.logz, fit.se, seconds))
+    return told(BridgeEvidence(
+        "bridge", fit.logz, fit.se, tuple(rows), warnings=tuple(warnings), notes=(note,),
+        settings=settings,
+        model={"parameters": x.shape[2], "chains": x.shape[0], "draws": x.shape[1]},
+        se_draws=fit.se_draws, se_proposal=fit.se_proposal,
+        pareto_k=float(numbers[:, -2:].max()), ess=float(columns["ess"].sum()),
+        overlap=float(columns["overlap"].mean()), half_columns=columns, log_weights=weights,
+    ))  # fmt: skip

@@ -235,14 +235,8 @@ def _begun(
     clock, pilot = call.clock, None
     progress.phase("optimum")
     with blas_for(model.n), within(clock.deadline):
-        try:
-            with within(clock.last_moment):
-                start = _start(model, prior, known)
-        except Stopped:
-            raise RuntimeError(
-                f"max_seconds={call.max_seconds:g} were over before EP had converged once; allow "
-                "more time"
-            ) from None
+        with call.in_time("EP had converged once"):
+            start = _start(model, prior, known)
         progress.phase("pilot")
         variance = float(np.clip(50.0 * (call.target_se or 0.02) ** 2, 0.002, 0.3))
         with suppress(Stopped), single_blas():
@@ -333,18 +327,18 @@ def _result(
     seconds = call.clock.elapsed()
     rows = [Estimate(start.approximation, logz_ep, math.nan, seconds)]
     rows.append(Estimate("integrated", outcome.logz, outcome.logz_se, seconds))
-    settings: dict[str, Any] = {"n_particles": size, "n_islands": run.final.size}
-    settings["n_draws"], settings["betas"] = None, list[float]()
-    if pilot is not None:
-        settings |= {"n_draws": pilot.n_draws, "betas": pilot.plan.betas.tolist()}
-    settings |= {"target_se": call.target_se, "priors": prior.describe()}
+    n_draws, betas = (pilot.n_draws, pilot.plan.betas.tolist()) if pilot else (None, [])
+    settings = {
+        "n_particles": size, "n_islands": run.final.size, "n_draws": n_draws, "betas": betas,
+        "target_se": call.target_se, "priors": prior.describe(),
+        "interrupted": call.clock.interrupted.is_set(),
+    }  # fmt: skip
     return IntegratedEvidence(
         "integrated", outcome.logz, outcome.logz_se, tuple(rows), outcome.trace, outcome.history,
         islands=outcome.islands,
         warnings=tuple(w for w in messages(warnings) if w.code != "failed-proposals"),
         notes=(*model.notes, *([] if pilot is None else pilot.notes)),
-        settings={**settings, "interrupted": call.clock.interrupted.is_set()},
-        model=model.describe(), names=prior.names, theta=theta,
+        settings=settings, model=model.describe(), names=prior.names, theta=theta,
         lows=prior.lows, logz_ep=logz_ep, optimum=start.optimum,
     )  # fmt: skip
 
@@ -383,9 +377,8 @@ def _start(model: Described, prior: Priors, known: ClosedForm | None) -> _Start:
 
 
 def _further_starts(
-    model: Described, *, small: float = 1e6, climbing: float = 8e6,
-    most_starts: int = 6,
-) -> int:  # fmt: skip
+    model: Described, *, small: float = 1e6, climbing: float = 8e6, most_starts: int = 6
+) -> int:
     """From as many places a climb costs little.
 
     ``small``: multiplications of a small model's EP, a millisecond; ``climbing``: multiplications

@@ -166,28 +166,18 @@ def loo(
     view = view._replace(mcse=math.hypot(view.mcse, np.nansum(off[where & ~anew])))
     views[last] = view
     low, high = view.pit
-    logz, logz_se = view.logz, math.nan
-    if isinstance(posterior, EvidenceResult):
-        logz, logz_se = posterior.logz, posterior.logz_se
-    warnings = [w for v in views.values() for w in v.warnings]
-    return told(
-        LooResult(
-            method=last,
-            y=model.observed,
-            pointwise=view.pointwise,
-            fitted=view.fitted,
-            pareto_k=view.pareto_k,
-            pit=low + seeds[2].uniform(size=low.size) * (high - low),
-            by_method={name: v.pointwise for name, v in views.items()},
-            mcse=view.mcse,
-            logz=logz,
-            logz_se=logz_se,
-            warnings=messages([*getattr(posterior, "warnings", ()), *dict.fromkeys(warnings)]),
-            notes=(*_rough(model, method, posterior, max_draws), *said),
-            settings={"max_draws": max_draws, "max_refits": max_refits},
-            model=model.describe(),
-        )
-    )
+    whole = posterior if isinstance(posterior, EvidenceResult) else None
+    logz, logz_se = (whole.logz, whole.logz_se) if whole else (view.logz, math.nan)
+    warnings = dict.fromkeys(w for v in views.values() for w in v.warnings)
+    return told(LooResult(
+        method=last, y=model.observed, pointwise=view.pointwise, fitted=view.fitted,
+        pareto_k=view.pareto_k, pit=low + seeds[2].uniform(size=low.size) * (high - low),
+        by_method={name: v.pointwise for name, v in views.items()}, mcse=view.mcse,
+        logz=logz, logz_se=logz_se,
+        warnings=messages([*getattr(posterior, "warnings", ()), *warnings]),
+        notes=(*_rough(model, method, posterior, max_draws), *said),
+        settings={"max_draws": max_draws, "max_refits": max_refits}, model=model.describe(),
+    ))  # fmt: skip
 
 
 def _views(
@@ -262,9 +252,8 @@ def _by_cavities(
     log_p[gone] = 0.0
     log_w = np.where(gone, -np.inf, equal - log_p)
     with np.errstate(invalid="ignore"):  # NaN where no component has a cavity
-        view = _averaged(
-            log_p, fitted, low, high, log_w - np.logaddexp.reduce(log_w, axis=0), equal
-        )
+        log_w -= np.logaddexp.reduce(log_w, axis=0)
+        view = _averaged(log_p, fitted, low, high, log_w, equal)
     warnings = [*messages(mixture.warnings)]
     if lost := int(np.isnan(view.pointwise).sum()):
         text = f"{lost} data have no cavity (its variance is not positive): their elpd is NaN"
@@ -465,13 +454,10 @@ def _averaged(
     """With log weights that leave a datum out, and those ``equal`` for all data."""
     pit = np.array([np.sum(np.exp(log_w) * end, axis=0) for end in (low, high) if end.size])
     return _View(
-        np.logaddexp.reduce(log_w + log_p, axis=0),
-        np.logaddexp.reduce(equal + fitted, axis=0),
-        np.clip(pit, 0.0, 1.0).reshape(2, -1),
-        np.full(log_p.shape[1], np.nan),
-        math.nan,
+        np.logaddexp.reduce(log_w + log_p, axis=0), np.logaddexp.reduce(equal + fitted, axis=0),
+        np.clip(pit, 0.0, 1.0).reshape(2, -1), np.full(log_p.shape[1], np.nan), math.nan,
         np.zeros(log_p.shape[1], bool),
-    )
+    )  # fmt: skip
 
 
 def _pulls(log_p: Array, log_w: Array, pointwise: Array) -> Array:

@@ -14,7 +14,7 @@ from ..approximations.mixture import Mixture
 from ..drivers.chains import Chains, run_chains
 from ..drivers.jumps import Jumps
 from ..execution.arguments import ISLAND, check_memory, number
-from ..execution.clock import Stopped, interruptible, within
+from ..execution.clock import interruptible, within
 from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import compiling, progress_line
@@ -133,13 +133,13 @@ def sample(
         base, doubts, jumps, path = _prepared(model, reference, call, mover)
         rng = np.random.default_rng(seed)
         run = run_chains(
-            path, mover, rng, clock, bar.update, store, jumps, None, beta=float(beta), **counts
+            path, mover, rng, clock, bar.update, store, jumps, None, beta=beta, **counts
         )
     if not run.tilt.size:
         raise call.too_early("its first draw was recorded", tune)
     said = [*base.warnings, *doubts, *_warnings(run, mover, draws, thin), *store.warnings]
     settings = {
-        "reference": base.name, **counts, "beta": float(beta), **call.told_seed,
+        "reference": base.name, **counts, "beta": beta, **call.told_seed,
         "interrupted": clock.interrupted.is_set(),
     }  # fmt: skip
     return told(
@@ -158,18 +158,12 @@ def _prepared(
 ) -> tuple[Reference, list[Message], Jumps | None, TemperedPath]:
     """A reference, what there is to say of it, jumps between its modes if it has several, and the
     path that chains move on."""
-    try:
-        with within(call.clock.last_moment):
-            base, doubts = explored(model, reference, call.seed, move=mover)
-            jumps = Jumps(base) if isinstance(base, Mixture) else None
-            path = make_path(base) if jumps is None else jumps.path
-            with within(call.clock.deadline):
-                mover.prepare(path)
-    except Stopped:
-        raise RuntimeError(
-            f"max_seconds={call.max_seconds:g} were over before chains could start; allow "
-            "more time"
-        ) from None
+    with call.in_time("chains could start"):
+        base, doubts = explored(model, reference, call.seed, move=mover)
+        jumps = Jumps(base) if isinstance(base, Mixture) else None
+        path = make_path(base) if jumps is None else jumps.path
+        with within(call.clock.deadline):
+            mover.prepare(path)
     return base, doubts, jumps, path
 
 

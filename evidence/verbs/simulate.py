@@ -27,10 +27,7 @@ _RANKED = 4  # effects, latent values or parameters of a model
 
 
 @hinted
-def simulate(
-    model: Described,
-    random_seed: int | np.random.Generator | None = None,
-) -> Simulated:
+def simulate(model: Described, random_seed: int | np.random.Generator | None = None) -> Simulated:
     """Draw x ~ N(m, K) and y ~ p(y|x), and put y in the place of the model's data.
 
     The new model shares all but the data with the old one; nothing is factorised again.

@@ -93,21 +93,17 @@ def sweep(
         check_count("seeds", seeds, 1, below=most)
         seeds = range(int(seeds))
     seeds = listed("seeds", seeds)
+    bases = _label([kind.preferred(model, None)] if references is None else references)
+    movers = _label([kind.move(model)] if moves is None else moves)
+    every = itertools.product(methods, bases, movers, named.items(), seeds)
     columns, runs = [], []
-    for name, (reference, base), (move, mover), (ladder, betas), seed in itertools.product(
-        methods,
-        _label([kind.preferred(model, None)] if references is None else references),
-        _label([kind.move(model)] if moves is None else moves),
-        named.items(),
-        seeds,
-    ):
+    for name, (reference, base), (move, mover), (ladder, betas), seed in every:
         varied = {"reference": base, "move": mover, "betas": betas}
         words = {key: value for key, value in varied.items() if key not in unused(name)}
         words |= {"model": model, "method": name, "random_seed": seed, **options}
         runs.append((f"{name} {move} {ladder} seed {seed}", words))
-        columns.append(
-            {"method": name, "move": move, "ladder": ladder, "reference": reference, "seed": seed}
-        )
+        asked = {"method": name, "move": move, "ladder": ladder, "reference": reference}
+        columns.append(asked | {"seed": seed})
     if not runs:
         raise InputError("nothing to run: methods, references, moves, ladders or seeds are empty")
     results = run_each(runs, "run", progressbar)
@@ -150,11 +146,8 @@ def _numbers(result: EvidenceResult) -> dict[str, Any]:
     estimates = {row.method: row for row in result.rows}
     trace = result.trace_columns
     return {
-        "logz": result.logz,
-        "logz_se": result.logz_se,
-        "seconds": result.rows[-1].seconds,
+        "logz": result.logz, "logz_se": result.logz_se, "seconds": result.rows[-1].seconds,
         "gradients": float(np.sum(trace["gradients"])) if "gradients" in trace else math.nan,
-        "levels": len(trace["beta"]) if "beta" in trace else 0,
-        "warnings": len(result.warnings),
+        "levels": len(trace["beta"]) if "beta" in trace else 0, "warnings": len(result.warnings),
         **{name: estimates[name].logz for name in ("ep", "ep_corrected") if name in estimates},
-    }
+    }  # fmt: skip
