@@ -23,18 +23,8 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsymm, dsymv, dtrmm, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
+from ..numerics import triangles
 from ..numerics.arrays import Array, Indices
-from ..numerics.triangles import (
-    column_squares,
-    copy_triangle,
-    factor,
-    invert_factor,
-    mirror,
-    mirror_squares,
-    rows,
-    scaled_gram,
-    square_factor,
-)
 from .base import Conditionals, Gaussian, NotPositiveDefinite, Prior, Response
 from .blocks import combined, spread
 
@@ -127,7 +117,7 @@ class DenseGaussian(Gaussian):
 
     def pair_sums(self, kappa: Array) -> Array:
         out, per_sd = np.zeros(len(kappa)), 1.0 / np.sqrt(self.variances)
-        for some, on in rows(self.tau.size):
+        for some, on in triangles.rows(self.tau.size):
             rho = np.triu(self.covariance[some, on] * per_sd[on] * per_sd[some, None], 1)
             power = rho * rho
             for l in range(3, len(kappa)):
@@ -159,8 +149,8 @@ class PositiveGaussian(DenseGaussian):
         if not tau.any():
             return
         self.memory = _Memory(tau.size) if memory is None else memory
-        scaled_gram(prior.covariance, self._s, self.memory.factor)
-        if factor(self.memory.factor) != 0:
+        triangles.scaled_gram(prior.covariance, self._s, self.memory.factor)
+        if triangles.factor(self.memory.factor) != 0:
             raise NotPositiveDefinite("I + S K S has no Cholesky factor")
         self._L = self.memory.factor.T
 
@@ -196,9 +186,9 @@ class PositiveGaussian(DenseGaussian):
     def _make_variances(self, *, small: float = 1e-5) -> Array:
         """``small``: below this τΣ the cheap formula for the variance has lost too many digits."""
         inverse = self.memory.inverse
-        copy_triangle(self.memory.factor, inverse)
-        invert_factor(inverse)
-        reduced = 1.0 - column_squares(inverse)
+        triangles.copy_triangle(self.memory.factor, inverse)
+        triangles.invert_factor(inverse)
+        reduced = 1.0 - triangles.column_squares(inverse)
         var = np.empty_like(self.tau)
         ok = reduced > small
         var[ok] = reduced[ok] / self.tau[ok]
@@ -230,7 +220,7 @@ class PositiveGaussian(DenseGaussian):
             full[:, weak] = columns
             full[weak] = columns.T
         full.flat[:: s.size + 1] = self.variances
-        mirror(full)
+        triangles.mirror(full)
         return full
 
     @property
@@ -240,7 +230,7 @@ class PositiveGaussian(DenseGaussian):
             if self._couplings is None:
                 self._invert()
                 self._couplings = self.memory.inverse
-                square_factor(self._couplings)
+                triangles.square_factor(self._couplings)
                 self._couplings.flat[:: self.tau.size + 1] = 0.0
             return self._couplings
 
@@ -249,7 +239,7 @@ class PositiveGaussian(DenseGaussian):
         if self._L is None:
             return np.zeros_like(self.prior.covariance)
         inverse = np.ascontiguousarray(dpotri(self._L, lower=1)[0].T)
-        mirror(inverse)
+        triangles.mirror(inverse)
         inverse *= self._s[:, None]
         inverse *= self._s
         return inverse
@@ -297,7 +287,8 @@ class DenseResponse(Response):
     def __init__(self, q: PositiveGaussian, error: float) -> None:
         self._error = error
         self._mean, self._variances, self._inner = q.mean, q.variances, q.couplings
-        mirror_squares(self._inner)  # P below its diagonal, its squares above (column-major)
+        # P below its diagonal, its squares above (column-major)
+        triangles.mirror_squares(self._inner)
         self._per_s = np.divide(1.0, q._s, out=np.zeros_like(q._s), where=q._s > 0.0)
         self._shift, self._dual = np.zeros((2, q.tau.size))  # δ = μ' - μ and Σ⁻¹ δ
 

@@ -401,10 +401,8 @@ class SparseGaussian(Gaussian):
         """The base of low-rank changes, in the order of elimination reversed."""
         solved, analysis = self.solved, self.prior.pattern.analysis
         indptr, indices, weights, sd = _reversed_rows(*solved.factor.columns())
-        order = analysis.order[::-1].copy()
-        return Steps(
-            order, self.latent_mean[order], sd, indptr, indices, weights, solved.constraint()
-        )
+        order, given = analysis.order[::-1].copy(), solved.constraint()
+        return Steps(order, self.latent_mean[order], sd, indptr, indices, weights, given)
 
     @property
     def loosened(self) -> tuple[Array, float]:
@@ -524,9 +522,8 @@ class Solved(Root):
 
     def contracted(self, Q: csc_array, numbers: Array) -> float:
         """tr P⁻¹Q, of which ``numbers`` has every entry of one triangle and the other."""
-        return float(
-            self._selected @ numbers + sum(np.sum((Q @ U) * (U @ S)) for U, S in self.changes)
-        )
+        changed = sum(np.sum((Q @ U) * (U @ S)) for U, S in self.changes)
+        return float(self._selected @ numbers + changed)
 
     @cached_property
     def variances(self) -> Array:

@@ -38,24 +38,13 @@ from ..models.gp import GPModel
 from ..numerics.threads import blas_for
 from ..paths.families import family, fit_reference, is_stepped, sees_several
 from ..proposals.guide import CannotGuide
+from . import weighted
 from .base import Outcome, Problem, stopped
 from .importance import fair_share, plain_draws
 from .mixture import over_components
 from .smc import find_plan, run_plan, stuck
 from .staged import compare_with_stages, describe, reliable, run_stages, try_stages
 from .trust import DOUBTFUL, MOST, MOST_GUIDED, judge_guide, judge_importance, judge_tilting
-from .weighted import (
-    Trial,
-    look_again,
-    look_longer,
-    run_guided,
-    run_stepped,
-    run_tailed,
-    run_tilted,
-    try_guide,
-    try_steps,
-    try_tilting,
-)
 from .wider_reference import wide_start, with_ease
 
 _OTHER_MOVES = ("splitting", "rmhmc")
@@ -81,11 +70,11 @@ def auto(problem: Problem, *, frugal: bool = False) -> Outcome:
     if not annealed:
         outcome = _from_reference(problem, problem.aim, notes)
         if outcome is None and problem.model.orthant:
-            trial = try_tilting(problem)
+            trial = weighted.try_tilting(problem)
             verdict = judge_tilting(trial, problem.aim)
             notes.append(verdict.reason)
             if verdict.draws <= MOST:
-                outcome = run_tilted(problem, trial)
+                outcome = weighted.run_tilted(problem, trial)
         if outcome is not None:
             return _with_notes(outcome, notes)
     wide = wide_start(problem)
@@ -120,16 +109,16 @@ def _in_steps(problem: Problem, even: float = 0.8, uneven: float = 0.1) -> Outco
         size = 8 * max(problem.model.n, problem.model.y.size)
         return _with_notes(_drawn(problem, plain.draws, fair_share(problem, 64, size=size)), notes)
     try:
-        trial = try_steps(problem)
+        trial = weighted.try_steps(problem)
         tailed = try_tailed(problem.reference) if trial.variance > uneven else None
         if tailed is not None:
             notes.append("draws have a t's tails about EP's Gaussian: guided ones are uneven")
-            return _with_notes(run_tailed(problem, *tailed), notes)
+            return _with_notes(weighted.run_tailed(problem, *tailed), notes)
         draws = trial.variance / problem.aim**2
         few = draws <= (MOST if several else MOST_GUIDED)
         if few or (not several and trial.source.guide.size > _LARGE):
             notes.append("draws follow the reference, and are weighted datum by datum")
-            return _with_notes(run_stepped(problem, trial=trial), notes)
+            return _with_notes(weighted.run_stepped(problem, trial=trial), notes)
         notes.append(f"draws in steps have weights of variance {trial.variance:.3g}: too uneven")
     except CannotGuide as error:
         notes.append(str(error))
@@ -182,10 +171,10 @@ def _from_reference(
         if trial is not None:
             verdict = judge_guide(trial, problem.reference.name, target)
             if verdict.draws == math.inf and float(trial.weights.ess) > DOUBTFUL:
-                trial = look_longer(problem, trial)
+                trial = weighted.look_longer(problem, trial)
                 verdict = judge_guide(trial, problem.reference.name, target)
             notes.append(verdict.reason)
-            return run_guided(problem, trial) if verdict.draws <= MOST_GUIDED else None
+            return weighted.run_guided(problem, trial) if verdict.draws <= MOST_GUIDED else None
     verdict = first or judge_importance(wide, target)
     notes.append(verdict.reason)
     if verdict.draws > MOST:
@@ -199,19 +188,19 @@ def _drawn(problem: Problem, draws: float, fewest: int) -> Outcome:
     return plain_draws(replace(problem, n_particles=problem.n_particles or per_island))
 
 
-def _try_guide(problem: Problem, notes: list[str]) -> Trial[Guided] | None:
+def _try_guide(problem: Problem, notes: list[str]) -> weighted.Trial[Guided] | None:
     """A trial of guided draws, where there is such a thing."""
     if not isinstance(problem.model, GPModel):
         return None
     try:
-        return try_guide(problem)
+        return weighted.try_guide(problem)
     except CannotGuide as error:
         notes.append(str(error))
         return None
 
 
 def anneal(
-    problem: Problem, trial: Trial[Tilted] | None, notes: list[str], max_moves: int = 96,
+    problem: Problem, trial: weighted.Trial[Tilted] | None, notes: list[str], max_moves: int = 96,
     patience: float = 0.3, look: int = 16_000, largest_sd: float = 10.0,
 ) -> Outcome:  # fmt: skip
     """Resample-move, with more effort where the pilot shows that moves mix slowly.
@@ -255,11 +244,11 @@ def anneal(
         if mixes:
             break
         if trial is not None and i == 0:
-            look_again(problem, trial, look)
+            weighted.look_again(problem, trial, look)
             verdict = judge_tilting(trial, problem.aim, largest_sd)
             notes.append(verdict.reason)
             if verdict.draws <= MOST:
-                return run_tilted(problem, trial)
+                return weighted.run_tilted(problem, trial)
     if best is None:
         return stopped("smc")
     _, attempt, plan = best

@@ -120,9 +120,8 @@ class Problem:
 
     def child(self, key: int) -> np.random.SeedSequence:
         """A seed of its own for everything that needs one."""
-        return np.random.SeedSequence(
-            self.seed.entropy, spawn_key=(*self.seed.spawn_key, key), pool_size=4
-        )
+        keys = (*self.seed.spawn_key, key)
+        return np.random.SeedSequence(self.seed.entropy, spawn_key=keys, pool_size=4)
 
     def particles_for(self, variance: float) -> float:
         """Particles of an island with which the first wave should meet the target, if one

@@ -52,10 +52,10 @@ def over_components(
     problem.progress.phase("scout")
     rng = np.random.default_rng(problem.child(_SCOUTED))
     with phase("scout"):
-        mixture, scouted = problem.in_time(explore, mixture, rng, problem.clock.stop) or (
-            mixture.without_last() if mixture.components[-1].name == "prior" else mixture,
-            None,
-        )
+        found = problem.in_time(explore, mixture, rng, problem.clock.stop)
+    if found is None and mixture.components[-1].name == "prior":
+        mixture = mixture.without_last()
+    mixture, scouted = found or (mixture, None)
     stepped = is_stepped(problem.model) and mixture.components[-1].name == "prior"
     drawn = _drawn(problem, mixture, scouted, stepped)
     if stepped and scouted is drawn is None:
@@ -149,9 +149,8 @@ def _more(problem: Problem, mixture: Mixture, drawn: Outcome, parts: list[Outcom
     share = math.exp(drawn.logz - logsumexp(logz))
     if share * drawn.logz_se > problem.target_se / math.sqrt(len(logz)):
         with suppress(CannotGuide):  # one draw in thousands may meet what none of the first did
-            return run_stepped(
-                _alone(problem, mixture.components[-1], len(parts), len(logz), share)
-            )
+            last = _alone(problem, mixture.components[-1], len(parts), len(logz), share)
+            return run_stepped(last)
     return drawn
 
 
@@ -229,10 +228,8 @@ def _together(
         first, logz=total, logz_se=float(np.sqrt(np.sum(errors**2))), samples=samples, others=[],
         components=rows, component=component, warnings=list(told_of), notes=list(first.notes),
     )  # fmt: skip
-    told = ", ".join(
-        f"{row[0]} {row[1]:.3f} ({100 * p:.3g} %)" for row, p in zip(rows, share, strict=True)
-    )
-    outcome.notes.append(f"components share the posterior, log Z each: {told}")
+    each = (f"{n} {z:.3f} ({100 * p:.3g} %)" for (n, z, _), p in zip(rows, share, strict=True))
+    outcome.notes.append(f"components share the posterior, log Z each: {', '.join(each)}")
     if scouted:
         outcome.warnings += unexplained(float(logz[-1] - total))
     outcome.settings = {**first.settings, "reference": mixture.name, "components": len(parts)}

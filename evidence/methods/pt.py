@@ -189,12 +189,9 @@ def _conclude(
     rng = np.random.default_rng(problem.child(2))
     kept = rng.choice(len(draws), min(problem.n_draws, len(draws)), replace=False)
     outcome.samples = problem.path.parameters(draws[kept])
-    outcome.settings |= {
-        "ensembles": int(whole.tilt.shape[0]),
-        "sweeps": int(whole.tilt.shape[1]),
-        "barrier": float(columns["barrier"][-1]),
-        "round_trips": int(whole.round_trips.sum()),
-    }
+    (n_ensembles, sweeps), barrier = whole.tilt.shape[:2], float(columns["barrier"][-1])
+    outcome.settings |= {"ensembles": n_ensembles, "sweeps": sweeps, "barrier": barrier}
+    outcome.settings["round_trips"] = int(whole.round_trips.sum())
     if not np.isfinite(outcome.logz_se) and not outcome.warnings:
         _hopeless(outcome, ensembles.sweeps, outcome.logz_se, np.nan)
     if not whole.round_trips.any():

@@ -170,6 +170,5 @@ def refuse(outcome: Outcome, highest: float, model: Any, errors: float = 5.0) ->
         return
     outcome.logz = outcome.logz_se = math.nan
     far = f"; {model.suspect}" if model.suspect else ""
-    outcome.warn(
-        "impossible", f"the numbers failed: they gave {what}; scale or jitter are extreme{far}"
-    )
+    text = f"the numbers failed: they gave {what}; scale or jitter are extreme{far}"
+    outcome.warn("impossible", text)

@@ -62,15 +62,9 @@ def run_plan(
 
 
 def arm(
-    problem: Problem,
-    *,
-    threshold: float = 0.7,
-    i_max: int = 50,
-    generate: str = "copy",
-    sampler: Sampler | None = None,
-    resampling: str = "residual",
-    freeze: bool = True,
-) -> Outcome:
+    problem: Problem, *, threshold: float = 0.7, i_max: int = 50, generate: str = "copy",
+    sampler: Sampler | None = None, resampling: str = "residual", freeze: bool = True,
+) -> Outcome:  # fmt: skip
     """Adaptive resample-move; ``n_particles`` is the base number R of an island.
 
     Rounds of R particles are added until the effective sample size is ``threshold`` R, at most
@@ -105,15 +99,11 @@ def _climb(
     problem: Problem, method: str, loop: ResampleMove, n_particles: int, **settings: Any
 ) -> Outcome:
     plan = loop.plan
+    job = Job(Loop.run, (loop,), {"n_particles": n_particles})
     outcome, run = outcome_of_islands(
-        problem,
-        method,
-        Job(Loop.run, (loop,), {"n_particles": n_particles}),
-        plan.betas,
-        plan.step_sizes,
-        independent=plan.betas.size == 1,
+        problem, method, job, plan.betas, plan.step_sizes, independent=plan.betas.size == 1,
         patience=_STUCK_ADVICE if stuck(plan).size else "",
-    )
+    )  # fmt: skip
     outcome.settings = {"particles_per_island": n_particles, **settings}
     outcome.settings["reference"] = problem.reference.name
     warn_of_slow_mixing(outcome, plan, problem.model)
@@ -210,14 +200,9 @@ def find_plan(
         problem.progress.phase("pilot", "β")
         guide, meter = pilot or default_pilot(problem.move), problem.clock.meter
         before = meter.total
-        found = guide.climb(
-            problem.path,
-            problem.move,
-            np.random.default_rng(problem.child(0)),
-            problem.betas,
-            problem.clock.stop,
-            problem.progress.climbing,
-        )
+        rng, stop = np.random.default_rng(problem.child(0)), problem.clock.stop
+        report = problem.progress.climbing
+        found = guide.climb(problem.path, problem.move, rng, problem.betas, stop, report)
         calls = (meter.total - before) / guide.particles
         if isinstance(problem.model, DensityModel):
             x = problem.move.latent(problem.path, found.state)

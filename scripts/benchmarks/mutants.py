@@ -290,7 +290,7 @@ MUTANTS = {
     "symmetry": Mutant(
         "a covariance is not made symmetric",
         "gaussians/dense.py",
-        "        mirror(full)\n",
+        "        triangles.mirror(full)\n",
         "",
         "gaussians/test_contract.py -k 'gaussians or covariance'",
     ),

@@ -318,7 +318,7 @@ def test_independent_draws_tell_more_than_the_spread_of_sixteen_islands():
 
 def test_islands_of_a_guide_that_gives_up_are_no_islands_of_annealing(monkeypatch):
     """Draws in steps may find after some islands that they cannot go on."""
-    guided = sys.modules["evidence.methods.auto"]
+    guided = sys.modules["evidence.methods.weighted"]
 
     def give_up(problem, trial):
         run_stepped(problem, trial=trial)

@@ -404,8 +404,8 @@ class Search:
         first = self._valleys(which, z, log_p, far, high) if self._parting else self._open[:0]
         far = far[peaks(z[far], excess[far], self.rng)]
         tops = np.unique(np.append(high[: 3 * policy.climbs], far[: 3 * policy.climbs]))
-        order = np.array([*first, *tops[np.argsort(-log_p[tops], kind="stable")]], dtype=np.intp)
-        order = order[np.sort(np.unique(order, return_index=True)[1])]
+        tops = tops[np.argsort(-log_p[tops], kind="stable")]
+        order = np.array([*dict.fromkeys([*first, *tops])], dtype=np.intp)
         beyond = np.ones(order.size, dtype=bool)
         for k, one in enumerate(order):
             if self._fruitless >= most or climbed >= 2 * policy.climbs:
@@ -613,10 +613,8 @@ class Search:
             )
             warnings = (*warnings, Message("poor-reference", text))
         alive = np.isfinite(self.cloud.log_l[: self.cloud.screened])
-        blind = self.model.n > self.policy.low_dimension and self.unlooked
-        blind |= bool(
-            alive.sum() < resolution(alive.size) * alive.size
-        )  # as large ones are unseen
+        blind = alive.sum() < resolution(alive.size) * alive.size  # as large ones are unseen
+        blind |= self.model.n > self.policy.low_dimension and self.unlooked
         if blind:
             text = (
                 f"in {self.model.n} dimensions {alive.sum()} draws with a likelihood do not find "
