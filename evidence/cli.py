@@ -277,18 +277,15 @@ def demo(
         raise typer.Exit
     if not json:
         typer.echo(f"data: {data.description}")
-    result, seconds = _run(
-        data, data.kernel, "probit", method="auto", random_seed=seed, target_se=target_se
-    )
+    words: dict[str, Any] = {"method": "auto", "random_seed": seed, "target_se": target_se}
+    result, seconds = _run(data, data.kernel, "probit", **words)
     _report(result, seconds, json=json)
     if not json:
         typer.echo(_verdict(result))
     _finish(result, plot=plot, say=not json)
 
 
-@_command(
-    target_se=f"{_HELP['target_se']} [default: 0.05, unless --n-particles is given]",
-)
+@_command(target_se=f"{_HELP['target_se']} [default: 0.05, unless --n-particles is given]")
 def estimate(
     file: FilePath,
     target: str,
@@ -436,13 +433,9 @@ def compare(
             baseline=baseline, progressbar=not plain,
         )  # fmt: skip
     if json:
-        told: dict[str, Any] = {
-            "models": comparison.table.reset_index().to_dict("records"),
-            "baseline": comparison.baseline,
-            "warnings": [str(w) for w in comparison.warnings],
-            "notes": comparison.notes,
-        }
-        typer.echo(_finite(told))
+        rows, warnings = comparison.table.reset_index(), list(map(str, comparison.warnings))
+        told = {"models": rows.to_dict("records"), "baseline": comparison.baseline}
+        typer.echo(_finite(told | {"warnings": warnings, "notes": comparison.notes}))
     elif report or markdown:
         texts = [comparison.to_markdown()] * markdown + [comparison.report()] * report
         typer.echo("\n\n".join(texts))
@@ -530,17 +523,17 @@ def _as_typed(text: str) -> str:
 
 
 def _as_json(result: EvidenceResult, seconds: float) -> str:
-    """One object; what is no finite number is null."""
-    plain = {
+    """One object with all that there is."""
+    return _finite({
         "logz": result.logz, "logz_se": result.logz_se, "method": result.method,
         "estimates": result.estimates.to_dict("index"), "warnings": result.warnings,
         "warning_codes": [warning.code for warning in result.warnings], "notes": result.notes,
         "settings": result.settings, "model": result.model, "seconds": seconds,
-    }  # fmt: skip
-    return _finite(plain)
+    })  # fmt: skip
 
 
 def _finite(plain: dict[str, Any]) -> str:
+    """As JSON; what is no finite number is null."""
     finite = loads(dumps(plain, default=float), parse_constant=lambda constant: None)
     return dumps(finite, allow_nan=False, ensure_ascii=False)
 
@@ -549,15 +542,13 @@ def _verdict(result: EvidenceResult) -> str:
     """How far the approximations are from the Monte Carlo estimate, in words."""
     if not (math.isfinite(result.logz) and result.logz_se > 0.0):
         return ""
-    lines = ["", "against the Monte Carlo estimate:"]
-    for row in result.rows:
-        if row.method != result.method:
-            gap = row.logz - result.logz
-            lines.append(
-                f"  {row.method:<13}{abs(gap):5.2f} nats too {'low' if gap < 0 else 'high'}"
-                f" ({abs(gap) / result.logz_se:.3g} standard errors)"
-            )
-    return "\n".join(lines)
+    gaps = {r.method: r.logz - result.logz for r in result.rows if r.method != result.method}
+    lines = [
+        f"  {name:<13}{abs(gap):5.2f} nats too {'low' if gap < 0 else 'high'}"
+        f" ({abs(gap) / result.logz_se:.3g} standard errors)"
+        for name, gap in gaps.items()
+    ]
+    return "\n".join(["", "against the Monte Carlo estimate:", *lines])
 
 
 # -- files ----------------------------------------------------------------------------------
@@ -585,7 +576,13 @@ def _check_outputs(source: FilePath | None = None, **outputs: FilePath | None) -
         if path.exists() and not os.access(path, os.W_OK):
             raise InputError(f"{option}: cannot write to {path}: it is read-only")
     if plot := outputs.get("plot"):
-        _check_figure_name(plot)
+        from matplotlib.backend_bases import FigureCanvasBase
+
+        known = FigureCanvasBase.get_supported_filetypes()
+        if plot.suffix.lower().removeprefix(".") not in known:
+            raise InputError(
+                f"--plot: {plot} must end in .png, .pdf, .svg or another format of Matplotlib"
+            )
 
 
 def _check_positive(positive: str | None, likelihood: str) -> None:
@@ -594,16 +591,6 @@ def _check_positive(positive: str | None, likelihood: str) -> None:
     if positive is not None and not hasattr(get(likelihood), "probability"):
         raise InputError(
             f"--positive is for likelihood probit, logit or cloglog, got {likelihood}"
-        )
-
-
-def _check_figure_name(plot: FilePath) -> None:
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    known = FigureCanvasBase.get_supported_filetypes()
-    if plot.suffix.lower().removeprefix(".") not in known:
-        raise InputError(
-            f"--plot: {plot} must end in .png, .pdf, .svg or another format of Matplotlib"
         )
 
 

@@ -50,11 +50,9 @@ class Annealing(ResampleMove):
         """Never."""
 
     def reverse(
-        self,
-        x: ArrayLike,
-        seed: np.random.SeedSequence,
+        self, x: ArrayLike, seed: np.random.SeedSequence,
         stop: Callable[[], bool] = lambda: False,
-    ) -> Islands:
+    ) -> Islands:  # fmt: skip
         r"""Go down the plan from posterior draws ``x``, shape (M, N): the forward run backwards.
 
         .. math:: \log u = -\log Z_q - \sum_{t=T}^1 (\beta_t - \beta_{t-1}) \sum_n h_n(x_t),

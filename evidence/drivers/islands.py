@@ -35,14 +35,9 @@ class Row(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        log_z: Array,
-        ess: float,
-        infos: Sequence[Info],
-        started: float,
-        mixing: float = np.nan,
-        particles: float = 1.0,
-    ) -> Row:
+        cls, log_z: Array, ess: float, infos: Sequence[Info], started: float,
+        mixing: float = np.nan, particles: float = 1.0,
+    ) -> Row:  # fmt: skip
         """With what the steps of the stage told, and the time since it ``started``."""
         proposed = [info.acceptance for info in infos if info.acceptance.size]
         acceptance = np.mean([one.mean() for one in proposed]) if proposed else np.nan
@@ -81,13 +76,9 @@ class Islands(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        rows: Sequence[Row],
-        draws: Array,
-        variance: Array | None = None,
-        ends: Array | None = None,
-        lost: Array | None = None,
-    ) -> Islands:
+        cls, rows: Sequence[Row], draws: Array, variance: Array | None = None,
+        ends: Array | None = None, lost: Array | None = None,
+    ) -> Islands:  # fmt: skip
         """From one row per stage."""
         columns = [np.array(column) for column in zip(*rows, strict=True)]
         given, n = ((variance, np.nan), (ends, 0.0), (lost, -np.inf)), len(draws)
@@ -123,11 +114,9 @@ def trace_columns(stages: Array, blocks: list[Islands], step_sizes: Array) -> di
 
 
 def posterior_draws(
-    blocks: list[Islands],
-    rng: Rng,
-    n_draws: int,
+    blocks: list[Islands], rng: Rng, n_draws: int,
     parameters: Callable[[Array], Array] = lambda draws: draws,
-) -> Array:
+) -> Array:  # fmt: skip
     """Draws from the posterior: islands in proportion to their Ẑ, then particles at random.
 
     Rows are of ``parameters(latent values)``; of these, which may be large, nothing is copied.

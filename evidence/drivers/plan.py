@@ -109,14 +109,10 @@ class Pilot:
     particles: int = 128
 
     def climb(
-        self,
-        path: TemperedPath,
-        move: Move,
-        rng: Rng,
-        betas: Array | None = None,
+        self, path: TemperedPath, move: Move, rng: Rng, betas: Array | None = None,
         stop: Callable[[], bool] = lambda: False,
         report: Callable[[float, float, float], None] = lambda beta, ess, acceptance: None,
-    ) -> Climbed:
+    ) -> Climbed:  # fmt: skip
         """Climb once, adapting everything: a plan, and what was seen on the way. ``report`` hears
         β, ESS and acceptance."""
         state, share = self.begin(path, move, rng)
@@ -137,9 +133,8 @@ class Pilot:
             state = take(state, systematic(weights.relative, rng))
             beta = new
             if beta < 1.0:
-                state, move, n_moves, mixing, acceptance = self.settle(
-                    path, move, rng, beta, state
-                )
+                settled = self.settle(path, move, rng, beta, state)
+                state, move, n_moves, mixing, acceptance = settled
             else:  # no weight follows: one move, so that posterior draws are not copies
                 n_moves, mixing = 1, np.nan
             report(beta, ess, acceptance)

@@ -109,12 +109,9 @@ class Loop(Generic[PopulationT, StageT]):
         raise NotImplementedError
 
     def run(
-        self,
-        n_islands: int,
-        n_particles: int,
-        seed: np.random.SeedSequence,
+        self, n_islands: int, n_particles: int, seed: np.random.SeedSequence,
         stop: Callable[[], bool] = lambda: False,
-    ) -> Islands:
+    ) -> Islands:  # fmt: skip
         """``n_islands`` islands of ``n_particles`` each, as one batch."""
         population = self.start(np.random.default_rng(seed), n_islands, n_particles)
         rows: list[Row] = []

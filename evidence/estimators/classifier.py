@@ -133,9 +133,8 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             return self
         self.base_estimator_ = _MULTI[self.multi_class](clone(self), n_jobs=self.n_jobs)
         self.base_estimator_.fit(X, codes)
-        self.log_marginal_likelihood_value_ = float(
-            np.mean([one.log_marginal_likelihood_value_ for one in self._binary])
-        )
+        values = [one.log_marginal_likelihood_value_ for one in self._binary]
+        self.log_marginal_likelihood_value_ = float(np.mean(values))
         return self
 
     @property

@@ -136,9 +136,8 @@ class GaussianProcessRegressor(RegressorMixin, GaussianProcess):
         elif self.normalize_y:
             self._shift, self._scale = float(np.mean(y)), float(np.std(y)) or 1.0
         y = (y - self._shift) / self._scale
-        self.reference_ = fit(
-            self, GPModel(X, y, start_kernel(self), likelihood=likelihood, mean=mean)
-        )
+        model = GPModel(X, y, start_kernel(self), likelihood=likelihood, mean=mean)
+        self.reference_ = fit(self, model)
         self.kernel_ = self.reference_.model.kernel
         self.likelihood_ = self.reference_.model.likelihood
         self.log_marginal_likelihood_value_ = self.reference_.logz

@@ -96,15 +96,10 @@ def standardise(X: Array) -> Array:
 
 
 def read_table(
-    path: str | os.PathLike[str],
-    target: str,
-    *,
-    features: Iterable[str] | None = None,
-    drop: Iterable[str] = (),
-    standardised: bool = True,
-    sep: str | None = None,
+    path: str | os.PathLike[str], target: str, *, features: Iterable[str] | None = None,
+    drop: Iterable[str] = (), standardised: bool = True, sep: str | None = None,
     positive: str | None = None,
-) -> Dataset:
+) -> Dataset:  # fmt: skip
     """Return features and target from the columns of a table in a file.
 
     Parameters

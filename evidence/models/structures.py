@@ -80,27 +80,22 @@ def _vecchia(
 
 STRUCTURES = {
     "markov": Structure(
-        f"inputs on a line and {statespace.FORMS}",
-        statespace.has_chain,
-        _markov,
+        f"inputs on a line and {statespace.FORMS}", statespace.has_chain, _markov,
         lambda n: 5e-7 * n,
         lambda n: _SWEEPS * 2e-6 * n,
     ),
     "vecchia": Structure(
         f"any kernel in up to {MOST_DIMENSIONS} dimensions, an approximation",
-        lambda kernel, X: False,
-        _vecchia,
+        lambda kernel, X: False, _vecchia,
         lambda n: 1.8 * (n / 20000.0) ** 1.32,
         lambda n: _SWEEPS * 3.0 * 1.5e10 * (n / 20000.0) ** 1.78 / _SPEED,
     ),
     "dense": Structure(
-        "any kernel, or K",
-        lambda kernel, X: True,
-        None,
+        "any kernel, or K", lambda kernel, X: True, None,
         lambda n: 8e-8 * n**2,
         lambda n: _SWEEPS * 2.5 * n**3 / 5e10,
     ),
-}
+}  # fmt: skip
 
 
 def choose(

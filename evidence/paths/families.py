@@ -97,14 +97,10 @@ def _ep_after(
 _LATENT = Family(
     {"ep": _ep_after, "laplace": fit_laplace, "prior": prior_reference, "mixture": fit_mixture},
     lambda model, move: "ep" if model.likelihood.log_concave else "mixture",
-    ("laplace", "ep"),
-    (GaussianReference, Mixture),
-    _latent_path,
-    after={"ep": "laplace", "mixture": "ep"},
-    seeded=("mixture",),
-    extend=extend_mixture,
+    ("laplace", "ep"), (GaussianReference, Mixture), _latent_path,
+    after={"ep": "laplace", "mixture": "ep"}, seeded=("mixture",), extend=extend_mixture,
     ceiling=lambda model: model.likelihood.ceiling(model.y),
-)
+)  # fmt: skip
 
 
 def _highest(model: PredictorsModel | SparseModel) -> float:
@@ -131,39 +127,28 @@ _FEW_PREDICTORS = Family(
     ceiling=_highest,
 )
 _MANY_PREDICTORS = _FEW_PREDICTORS._replace(
-    fits={
-        "averaged": fit_averaged,
-        "laplace": fit_block_laplace,
-        "prior": block_prior_reference,
-    },
+    fits={"averaged": fit_averaged, "laplace": fit_block_laplace, "prior": block_prior_reference},
     preferred=lambda model, move: "averaged" if model.n <= LARGEST_DENSE else "prior",
     reported=("laplace",),
     after={"averaged": "laplace"},
 )
 
 
+_DENSITY = Family(
+    {
+        "fitted": fit_density, "gaussian": fit_gaussian, "laplace": fit_density_laplace,
+        "prior": density_prior_reference,
+    },
+    lambda model, move: "gaussian" if getattr(move, "riemannian", False) else "fitted",
+    ("laplace",), (DensityReference, Mixture), DensityPath,
+    lambda model: "splitting" if model.has_gradient else "elliptical",
+    after={"fitted": "laplace", "gaussian": "laplace"}, seeded=("fitted", "gaussian"),
+    referee="density", counted=True,
+)  # fmt: skip
 _FAMILIES: dict[type[DataModel] | type[DensityModel], Family] = {
-    GPModel: _LATENT,
-    SparseModel: _LATENT,
-    PredictorsModel: _FEW_PREDICTORS,
-    DensityModel: Family(
-        {
-            "fitted": fit_density,
-            "gaussian": fit_gaussian,
-            "laplace": fit_density_laplace,
-            "prior": density_prior_reference,
-        },
-        lambda model, move: "gaussian" if getattr(move, "riemannian", False) else "fitted",
-        ("laplace",),
-        (DensityReference, Mixture),
-        DensityPath,
-        lambda model: "splitting" if model.has_gradient else "elliptical",
-        {"fitted": "laplace", "gaussian": "laplace"},
-        ("fitted", "gaussian"),
-        referee="density",
-        counted=True,
-    ),
-}
+    GPModel: _LATENT, SparseModel: _LATENT, PredictorsModel: _FEW_PREDICTORS,
+    DensityModel: _DENSITY,
+}  # fmt: skip
 
 
 def family(model: Any) -> Family:
@@ -236,6 +221,5 @@ def fit_reference(
 
 def search_seed(seed: np.random.SeedSequence) -> int:
     """A seed for the search of modes."""
-    return int(
-        np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 99)).generate_state(1)[0]
-    )
+    child = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 99))
+    return int(child.generate_state(1)[0])

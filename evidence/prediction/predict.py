@@ -54,9 +54,7 @@ def predict(  # type: ignore[overload-overlap]
 ) -> ClassPrediction: ...
 @overload
 def predict(
-    model: Described,
-    X_new: ArrayLike | None = None,
-    **options: Unpack[_Options],
+    model: Described, X_new: ArrayLike | None = None, **options: Unpack[_Options]
 ) -> Prediction: ...
 @overload
 def predict(

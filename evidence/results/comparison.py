@@ -165,14 +165,10 @@ class Comparison(ResultOnAxes):
         factor_se = np.hypot(se, se[base])
         factor_se[base] = 0.0
         columns = {
-            "logz": logz,
-            "logz_se": se,
-            "log_bayes_factor": logz - logz[base],
-            "log_bayes_factor_se": factor_se,
-            "probability": p,
-            "probability_se": p_se,
-            "prior": weights / weights.sum(),
-        }
+            "logz": logz, "logz_se": se,
+            "log_bayes_factor": logz - logz[base], "log_bayes_factor_se": factor_se,
+            "probability": p, "probability_se": p_se, "prior": weights / weights.sum(),
+        }  # fmt: skip
         looks = dict(loo or {})
         if looks:
             columns["elpd"] = np.array([looks[name].elpd for name in results])

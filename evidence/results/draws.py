@@ -182,17 +182,13 @@ class Draws(Result):
         found = diagnostics.by_coordinate(lambda z: np.quantile(z, levels, axis=(1, 2)), self.x)
         return data_frame(
             {
-                "mean": self.mean,
-                "sd": self.sd,
-                **dict(zip(ends, found, strict=True)),
-                "ess": self.ess_by_coordinate,
-                "ess_bulk": self.ess_bulk_by_coordinate,
-                "ess_tail": self.ess_tail_by_coordinate,
-                "rhat": self.rhat_by_coordinate,
+                "mean": self.mean, "sd": self.sd, **dict(zip(ends, found, strict=True)),
+                "ess": self.ess_by_coordinate, "ess_bulk": self.ess_bulk_by_coordinate,
+                "ess_tail": self.ess_tail_by_coordinate, "rhat": self.rhat_by_coordinate,
                 "mcse": self.sd / np.sqrt(self.ess_by_coordinate),
             },
             index=list(self.names) or None,
-        )
+        )  # fmt: skip
 
     def _about(self) -> list[str]:
         chains, draws, n = self.x.shape

@@ -62,12 +62,8 @@ def log_mean(log_values: ArrayLike) -> LogMean:
     mean = z.mean()
     value = float(peak + np.log(mean))
     relative_sd = float(z.std(ddof=1) / mean) if k > 1 else np.nan
-    return LogMean(
-        value,
-        widened(relative_sd / math.sqrt(k), value, log_values),
-        relative_sd,
-        float(z.max() / z.sum()),
-    )
+    se = widened(relative_sd / math.sqrt(k), value, log_values)
+    return LogMean(value, se, relative_sd, float(z.max() / z.sum()))
 
 
 def widened(se: float, value: float, log_values: Array, meaningful: float = 0.5) -> float:
@@ -274,9 +270,8 @@ def unmixed(x: ArrayLike, *, apart: float = 1.01, effective: int = 100) -> Itera
             f"the chains do not agree, R-hat is {r:.3g} where {apart} is the limit: more draws, "
             "a longer tune or another move are needed",
         )
-    bulk, tails = (
-        float(np.fmin.reduce(np.ravel(worth(x)), initial=np.nan)) for worth in (ess_bulk, ess_tail)
-    )
+    each = (np.ravel(worth(x)) for worth in (ess_bulk, ess_tail))
+    bulk, tails = (float(np.fmin.reduce(sizes, initial=np.nan)) for sizes in each)
     if np.fmin(bulk, tails) < effective * chains:
         yield Message(
             "low-ess",

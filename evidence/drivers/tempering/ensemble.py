@@ -41,14 +41,9 @@ class Replicas:
     """The states of all levels and the parts of a sweep over them."""
 
     def __init__(
-        self,
-        path: TemperedPath,
-        move: Move,
-        schedule: Schedule,
-        rng: Rng,
-        x: Array | None,
+        self, path: TemperedPath, move: Move, schedule: Schedule, rng: Rng, x: Array | None,
         n_ensembles: int,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.path, self.move, self.rng = path, move, rng
         self.betas = schedule.betas
         self.n_ensembles = n_ensembles if x is None else x.shape[1]

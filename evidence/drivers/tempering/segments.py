@@ -89,12 +89,8 @@ def trace_columns(whole: Segment, schedule: Schedule, log_z: Array) -> dict[str,
     """One entry per level; ``swap_rate`` and ``barrier`` concern the pairs below it."""
     rejection = whole.swap_rejection / (whole.tilt.shape[0] * whole.tilt.shape[1])
     return {
-        "beta": schedule.betas,
-        "logz": log_z,
-        "acceptance": whole.acceptance,
+        "beta": schedule.betas, "logz": log_z, "acceptance": whole.acceptance,
         "swap_rate": np.concatenate([[np.nan], 1.0 - rejection]),
-        "barrier": np.concatenate([[0.0], np.cumsum(rejection)]),
-        "failures": whole.failures,
-        "gradients": whole.gradients,
-        "step_size": schedule.step_sizes,
-    }
+        "barrier": np.concatenate([[0.0], np.cumsum(rejection)]), "failures": whole.failures,
+        "gradients": whole.gradients, "step_size": schedule.step_sizes,
+    }  # fmt: skip

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 
 def from_numpyro(
-    model: Callable[..., Any],
-    *args: object,
-    kwargs: Mapping[str, Any] | None = None,
-    **words: Any,
+    model: Callable[..., Any], *args: object, kwargs: Mapping[str, Any] | None = None, **words: Any
 ) -> ProgramModel:
     """A :class:`~evidence.models.density.model.DensityModel` from a NumPyro model.
 

@@ -61,14 +61,9 @@ class ProgramModel(DensityModel):
     """
 
     def __init__(
-        self,
-        functions: dict[str, Callable[..., Any] | None],
-        dim: int,
-        report: Report,
-        program: str,
-        notes: Sequence[str] = (),
-        **words: Any,
-    ) -> None:
+        self, functions: dict[str, Callable[..., Any] | None], dim: int, report: Report,
+        program: str, notes: Sequence[str] = (), **words: Any,
+    ) -> None:  # fmt: skip
         self.report, self.program = report, program
         super().__init__(dim=dim, vectorized=True, **functions, **words)  # type: ignore[arg-type]
         self.names = report.names

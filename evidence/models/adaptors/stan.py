@@ -20,14 +20,9 @@ from ...numerics.arrays import Array
 from .program import ProgramModel, Report, check_words
 
 _NEEDED = (
-    "log_density",
-    "log_density_gradient",
-    "log_density_hessian",
-    "param_constrain",
-    "param_unconstrain",
-    "param_names",
-    "param_unc_num",
-)
+    "log_density", "log_density_gradient", "log_density_hessian", "param_constrain",
+    "param_unconstrain", "param_names", "param_unc_num",
+)  # fmt: skip
 _THREADED = "STAN_THREADS=true"
 
 

@@ -166,15 +166,9 @@ class Marginal:
     __name__ = "linear_density"
 
     def __init__(
-        self,
-        y: Array,
-        *,
-        design: Given,
-        noise: Given,
-        mean: Given,
-        priors: list[tuple[float, float, bool]],
-        vectorized: bool,
-    ) -> None:
+        self, y: Array, *, design: Given, noise: Given, mean: Given,
+        priors: list[tuple[float, float, bool]], vectorized: bool,
+    ) -> None:  # fmt: skip
         self.y, self.mean, self.design, self.noise = y, mean, design, noise
         self.vectorized = vectorized
         centre, scale, flat = map(np.array, zip(*priors, strict=True))

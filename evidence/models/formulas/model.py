@@ -106,14 +106,9 @@ class FormulaModel(SparseModel):
     further: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
-        self,
-        formula: str,
-        terms: Sequence[Term],
-        observed: Observed,
-        data: pd.DataFrame,
-        offset: Array,
-        further: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
+        self, formula: str, terms: Sequence[Term], observed: Observed, data: pd.DataFrame,
+        offset: Array, further: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         precision = Terms({term.name: term.precision for term in terms})
         self.formula, self.terms, self.further = formula, tuple(terms), further
         self.likelihood = observed.likelihood
@@ -355,11 +350,10 @@ def from_formula(
         namespace = callers(4)  # beyond what looks at keywords
     if not isinstance(namespace, Mapping):
         raise InputError(f"namespace must map names to values, got {shown(namespace)}")
-    words = {
-        "likelihood": likelihood, "link": link, "priors": priors, "missing": missing,
-        "predictors": predictors,
-    }  # fmt: skip
-    return from_formulas({"": formula}, data, namespace=namespace, **words)[""]  # type: ignore[arg-type]
+    return from_formulas(
+        {"": formula}, data, namespace=namespace, likelihood=likelihood, link=link, priors=priors,
+        missing=missing, predictors=predictors,
+    )[""]  # fmt: skip
 
 
 def callers(depth: int) -> dict[str, Any]:
@@ -372,16 +366,11 @@ def callers(depth: int) -> dict[str, Any]:
 
 
 def from_formulas(
-    formulas: Mapping[str, str],
-    data: object,
-    *,
-    namespace: Mapping[str, Any],
-    likelihood: str | Likelihood = "gaussian",
-    link: str | None = None,
-    priors: Mapping[str, Any] | str | Scales | None = None,
-    missing: str = "drop",
+    formulas: Mapping[str, str], data: object, *, namespace: Mapping[str, Any],
+    likelihood: str | Likelihood = "gaussian", link: str | None = None,
+    priors: Mapping[str, Any] | str | Scales | None = None, missing: str = "drop",
     predictors: Mapping[str, str] | None = None,
-) -> dict[str, FormulaModel]:
+) -> dict[str, FormulaModel]:  # fmt: skip
     """Models of the same rows: those in which no formula misses a value.
 
     A prior is for every model that has what it names, and one of them must.

@@ -65,11 +65,9 @@ class Chosen(NamedTuple):
 
 
 def for_hyperparameters(
-    free: Hyperparameters,
-    defaults: Mapping[str, Any],
-    given: Mapping[str, Any],
+    free: Hyperparameters, defaults: Mapping[str, Any], given: Mapping[str, Any],
     effects: Sequence[str],
-) -> Chosen:
+) -> Chosen:  # fmt: skip
     """A prior for every hyperparameter, or a value: what is ``given``, and ``defaults`` else.
 
     Correlations have LKJ(1) unless ``cor(g)`` says otherwise; see
