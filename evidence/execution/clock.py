@@ -24,7 +24,7 @@ from contextvars import ContextVar
 from functools import cache
 from types import FrameType
 
-from .meter import Meter
+from .meter import Allowance, Meter, tally
 
 
 class Stopped(Exception):
@@ -65,6 +65,10 @@ class Clock:
         """One for a part of what remains."""
         left = self.remaining()
         return Clock(None if left is None else part * left)
+
+    def over(self, allowed: Meter | Allowance, ready: Callable[[], bool]) -> Callable[[], bool]:
+        """Whether this time, or evaluations ``allowed``, are over, and one is ``ready`` to end."""
+        return lambda: (allowed.left <= 0.0 or self.expired()) and ready()
 
     def stop(self, flops: float = 0.0) -> bool:
         """What a long task asks between two steps; of the next one, whether it would end late."""
@@ -215,6 +219,12 @@ def check_interrupt(flops: float = 0.0) -> bool:
     if stop is not None and stop(flops):
         raise Stopped
     return False
+
+
+def spend(n: int, derivatives: bool = False) -> None:
+    """Before calls at ``n`` points: :func:`check_interrupt`, then count them."""
+    check_interrupt()
+    tally(n, derivatives)
 
 
 def _after_fork() -> None:

@@ -22,6 +22,7 @@ from evidence.proposals.integrals import (
     draw_with_several,
     workspace,
 )
+from evidence.proposals.integrals.lattice import lattice
 
 
 def memory(rng, n):
@@ -174,3 +175,28 @@ def test_every_mean_has_its_own_integral(name, y, root, spread, n, error):
     assert np.abs(w - 1.0).max() < error
     for terms in (w - 1.0, w * z, w * z * means, w * (z**2 - 1.0)):
         assert abs(terms.mean()) < 4.5 * terms.std() / np.sqrt(z.size) + 1e-6
+
+
+@pytest.mark.parametrize("scale", [0.03, 0.001])
+def test_a_narrow_likelihood_in_a_wide_cavity_needs_few_nodes(scale):
+    """Weights against sums over a fine graded grid, shares of draws near the datum, nodes."""
+    likelihood = likelihoods.get(f"student_t(df=2, scale={scale})")
+    rng, n = np.random.default_rng(1), 60
+    y, root, tau, nu, c = np.array([0.5]), 2.0, 0.1, 0.3, -0.7
+    theta = np.ascontiguousarray(likelihood.theta(y).T)
+    hints = np.ascontiguousarray(likelihood.locations(y).T)
+    data = data_of(np.ones(1), Sites(np.array([c]), np.array([nu]), np.array([tau])))
+    f = Integrand(likelihood.kernel, False, data, theta, hints, root, np.empty(0))
+    means, nodes = np.linspace(-12.0, 12.0, n), memory(rng, n).nodes
+    u, step = np.linspace(-14.0, 14.0, 40_001, retstep=True)
+    v = y + scale * np.sinh(u)
+    log_l = likelihood.log_prob(v, np.repeat(y, v.size)) - c - v * (nu - 0.5 * tau * v)
+    for mean in means:
+        r = np.exp(log_l + norm.logpdf(v, mean, root)) * scale * np.cosh(u) * step
+        first, last, log_w = lattice(rng, f, mean, nodes)
+        assert last - first < 1000
+        assert log_w == pytest.approx(np.log(r.sum()), abs=2e-3)
+        near = np.abs(nodes.x[first:last] - y) < 5.0 * scale
+        each = np.diff(nodes.g[first:last], prepend=0.0) / nodes.g[last - 1]
+        truth = r[np.abs(v - y) < 5.0 * scale].sum() / r.sum()
+        assert each[near].sum() == pytest.approx(truth, abs=0.02)

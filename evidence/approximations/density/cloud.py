@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import logsumexp
 
-from ...execution.clock import check_interrupt
 from ...messages import InputError
 from ...models.density.model import DensityModel, refuse_infinite
 from ...models.density.priors import GaussianPrior
@@ -62,7 +61,6 @@ class Cloud:
         enough, parts, values = self.screened + n, list[Array](), [self.log_l]
         try:
             while self.screened < enough or self._hidden(values):
-                check_interrupt()
                 left = max(enough - self.screened, 0) or together
                 z = rng.standard_normal((min(left, together), self.model.n))
                 values.append(self._log_l(z))
@@ -118,7 +116,6 @@ class Cloud:
         """Evaluate so many draws of all proposals alike. They weigh nothing: a peak within broad
         ground, of which levels have too few draws, stands out among them."""
         for _, blend in self.rounds:
-            check_interrupt()
             z = blend.draw(rng, max(n // len(self.rounds), 1))
             self.z, self.log_l = np.concatenate([self.z, z]), np.append(self.log_l, self._log_l(z))
 

@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ...execution.clock import check_interrupt
 from ...models.density.model import DensityModel
 from ...numerics.arrays import Array, Flags, Indices
 from ...numerics.special import LOG_SQRT_2PI
@@ -80,7 +79,6 @@ class ConditionalLaplace:
         rows, root = np.arange(len(P)), np.tile(np.eye(c), (len(P), 1, 1))
         top = np.full(len(P), -np.inf)
         for _ in range(steps):
-            check_interrupt()
             value, slope, H = self._derivatives(x[rows], sd[rows])
             curvature, S, L = _definite(H, value)
             sd[rows] = 1.0 / curvature
@@ -221,7 +219,6 @@ def telling(model: DensityModel, points: Array, sd: Array) -> Array:
         scale = np.where(np.isfinite(scale), np.minimum(scale, sd), sd)
         slopes = np.zeros((len(places), model.n, model.n))
         for i, away in enumerate(places):
-            check_interrupt()
             ends = [x + np.diag(away * sd + s * 0.5 * scale) for s in (1.0, -1.0)]
             up, down = (_scales(model, end, 0.1 * scale) for end in ends)
             with np.errstate(all="ignore"):

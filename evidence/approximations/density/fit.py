@@ -17,7 +17,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...execution.clock import check_interrupt
 from ...messages import Message
 from ...models.density.model import DensityModel
 from ...models.density.scales import learn
@@ -128,7 +127,6 @@ def _complaints(verdict: Verdict, seen: float) -> tuple[Message, ...]:
 
 def _weights(q: DensityReference, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
     """Log weights of n draws, and the draws in coordinates with constant scales."""
-    check_interrupt()
     z = rng.standard_normal((n, q.mean.size))
     log_q = q.log_base(z)
     warped = z

@@ -129,17 +129,14 @@ def look(
             base = _one(model, modes, False) or density_prior_reference(model)
             box = GaussianPrior(base.mean, policy.reach**2 * base.cov)
         search.stand_in(box)
-    search.hurried = _limit(search, clock, hurried)
+
+    def ready() -> bool:
+        return bool(search.modes or search.blend)
+
+    search.hurried = clock.part(hurried).over(own, ready)
     search.halved = clock.part(halved * used).expired
-    with also(_limit(search, clock, used)):
+    with also(clock.part(used).over(own, ready)):
         return search.run()
-
-
-def _limit(search: Search, clock: Clock, part: float) -> Callable[[], bool]:
-    """Whether evaluations are spent, or a ``part`` of the time that is left now, and something was
-    found."""
-    over, allowed = clock.part(part).expired, search.allowed
-    return lambda: bool(search.modes or search.blend) and (allowed.left <= 0.0 or over())
 
 
 def _one(model: DensityModel, modes: tuple[Mode, ...], scales: bool) -> DensityReference | None:

@@ -24,7 +24,6 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import logsumexp
 
-from ...execution.clock import check_interrupt
 from ...numerics.arrays import Array, Indices
 from .blend import Blend, learnt, log_normal
 from .cloud import Cloud
@@ -56,7 +55,6 @@ def halve(
     blend: Blend | None = None
     coarse = replace(policy, unexplained=tolerated)
     while True:
-        check_interrupt()
         flat, above, log_w = _level(cloud, enough)
         log_z = float(logsumexp(cloud.log_w + cloud.log_l[cloud.kept]))
         ahead = cloud.ahead

@@ -12,7 +12,6 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 from scipy.spatial import cKDTree
 
-from ...execution.clock import check_interrupt
 from ...messages import InputError, Message
 from ...models.density.model import DensityModel
 from ...numerics.arrays import Array, Indices
@@ -197,7 +196,6 @@ class _Gaussians:
 
 def _fall(model: DensityModel, x: Array) -> tuple[float, Array]:
     """-log p and its slope, by forward differences from one batch where the model has none."""
-    check_interrupt()
     if model.has_gradient:
         value, slope = model.log_prob_and_gradient(x[None])
         if not np.isfinite(slope).all():
@@ -256,7 +254,6 @@ def _polish(model: DensityModel, x: Array, steps: int = 20) -> tuple[Array, Arra
         return x, H
     value, slope = model.log_prob_and_gradient(x[None])
     for _ in range(steps):
-        check_interrupt()
         try:
             np.linalg.cholesky(H)
             step = np.linalg.solve(H, slope[0])
@@ -303,7 +300,6 @@ def _of_values(model: DensityModel, x: Array, h: Array, together: int = 2**22) -
     H = np.zeros((x.size, x.size))
     rows, columns = np.triu_indices(x.size)
     for part in np.array_split(np.arange(rows.size), -(-rows.size * x.size // together)):
-        check_interrupt()
         i, j = rows[part], columns[part]
         one, two = np.zeros((2, part.size, x.size))
         one[np.arange(part.size), i], two[np.arange(part.size), j] = h[i], h[j]

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
-from ...execution.clock import Stopped, check_interrupt
+from ...execution.clock import Stopped
 from ...execution.meter import Allowance, Meter, phase
 from ...messages import InputError, Message
 from ...models.density.model import DensityModel
@@ -508,7 +508,6 @@ class Search:
         Ursem, Congress on Evolutionary Computation (1999) 1633)."""
         if not self.modes or not len(z):
             return np.ones(len(z), bool)
-        check_interrupt()
         x, ends = placed(self.model, z), np.array([mode.x for mode in self.modes])
         near = np.argsort(cdist(x, ends), axis=1)[:, :4]
         between = x[:, None] + _BETWEEN[:, None, None, None] * (ends[near] - x[:, None])

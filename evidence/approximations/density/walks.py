@@ -25,7 +25,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...execution.clock import check_interrupt
 from ...models.density.functions import far_out
 from ...numerics.arrays import Array
 from .blend import Blend, half_square
@@ -45,7 +44,6 @@ def walk(
     (at, value), gamma, accepted = start, scale * 2.38 / np.sqrt(start[0].shape[1]), 0.0
     seen, values = [], []
     for k in range(steps):
-        check_interrupt()
         if k % 2:
             new, log_ratio = _shaped(blend, at, gamma, rng)
         elif k % jumps in (4, 6, 8):

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ...execution.arguments import shown
-from ...execution.clock import check_interrupt
-from ...execution.meter import tally
+from ...execution.clock import spend
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .metrics import Fisher
@@ -175,27 +174,23 @@ class Batched:
 
     def here(self, x: Array, *more: Array) -> Array:
         """In this thread."""
-        m, d = x.shape
+        (m, d), slopes = x.shape, self.name != "logdensity"
         shape = (m, d, d, d)[: _AXES[self.name]]
         if not m:
             return np.empty(shape)
         with np.errstate(all="ignore"):
             if self.vectorized:
-                self._tally(m)
+                spend(m, slopes)
                 out = required(self.name, self.function(x, *more), shape, True)
             else:
                 rows = []
                 for point in zip(x, *more, strict=True):
-                    self._tally(1)
+                    spend(1, slopes)
                     rows.append(self.function(*point))
                 out = required(self.name, rows, shape, False)
         if self.name == "logdensity" and m:
             _check_digits(out)
         return out
-
-    def _tally(self, n: int) -> None:
-        check_interrupt()
-        tally(n, derivatives=self.name != "logdensity")
 
 
 def _check_digits(values: Array) -> None:
@@ -221,8 +216,7 @@ class Pairs:
             rows = [x] if self.vectorized else x
             pairs = []
             for row in rows:
-                check_interrupt()
-                tally(len(x) // len(rows), derivatives=True)
+                spend(len(x) // len(rows), derivatives=True)
                 pairs.append(self.function(row))
         if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
             raise InputError(
