@@ -50,39 +50,50 @@ def _bernoulli(z):
 
 
 @jit
+def _series(z):
+    """What log z - 1/2z, 1/z + 1/2z² and -1/z² leave of the derivatives of log Γ(z), z ≥ 14."""
+    r = 1.0 / z
+    w = r * r
+    two = r * w * (1 / 6 - w * (1 / 30 - w * (1 / 42 - w * (1 / 30 - w * (5 / 66)))))
+    three = w * w * (1 / 2 - w * (1 / 6 - w * (1 / 6 - w * (3 / 10 - w * (5 / 6)))))
+    return -_bernoulli(z), two, -w * r - three
+
+
+@jit
 def _digamma(a):
     """The derivatives of log Γ(a), three for a ≥ 1, by recurrence and asymptotic series."""
     one, two, three, z = 0.0, 0.0, 0.0, a
     while z < _LARGE:
         r = 1.0 / z
         one, two, three, z = one - r, two + r * r, three - 2.0 * r * r * r, z + 1.0
-    r = 1.0 / z
-    w = r * r
-    one += math.log(z) - 0.5 * r - _bernoulli(z)
-    two += r + 0.5 * w
-    two += r * w * (1 / 6 - w * (1 / 30 - w * (1 / 42 - w * (1 / 30 - w * (5 / 66)))))
-    three -= w + r * w
-    three -= w * w * (1 / 2 - w * (1 / 6 - w * (1 / 6 - w * (3 / 10 - w * (5 / 6)))))
-    return one, two, three
+    r, rest = 1.0 / z, _series(z)
+    one += math.log(z) - 0.5 * r + rest[0]
+    return one, two + r + 0.5 * r * r + rest[1], three - r * r + rest[2]
 
 
 @jit
 def _rising(a, n):
-    """log Γ(a + n) - log Γ(a) and three derivatives, for a ≥ 1 and a whole n."""
+    """log Γ(a + n) - log Γ(a) and three derivatives, for a ≥ 1 and a whole n: n log a and little
+    more where a is large."""
     few = 16.0  # counts up to which log Γ(a + n) - log Γ(a) is a sum
+    product, one, two, three, z = 1.0, 0.0, 0.0, 0.0, a
     if n > few:
-        f, g = _digamma(a + n), _digamma(a)
-        product, z = 1.0, a
         while z < _LARGE:
-            product, z = product * z / (z + n), z + 1.0
-        rest = (z + n - 0.5) * math.log1p(n / z) - n + _stirling(z + n) - _stirling(z)
-        return math.log(product) + n * math.log(z) + rest, f[0] - g[0], f[1] - g[1], f[2] - g[2]
-    product, one, two, three = 1.0, 0.0, 0.0, 0.0
+            r, s = 1.0 / z, 1.0 / (z + n)
+            product, z = product * z * s, z + 1.0
+            one, two, three = one + r - s, two + s * s - r * r, three + 2.0 * (r**3 - s**3)
+        r, s, near, far = 1.0 / z, 1.0 / (z + n), _series(z), _series(z + n)
+        value = (z + n - 0.5) * math.log1p(n / z) - n + _stirling(z + n) - _stirling(z)
+        fall = -n * r * s  # s - r
+        one += far[0] - near[0] + math.log1p(n / z) - 0.5 * fall
+        two += far[1] - near[1] + fall * (1.0 + 0.5 * (r + s))
+        three += far[2] - near[2] - fall * (r + s)
+        return math.log(product) + n * math.log(z) + value, one, two, three
     for k in range(int(n)):
         r = 1.0 / (a + k)
-        product *= a + k
+        product *= 1.0 + k / a
         one, two, three = one + r, two - r * r, three + 2.0 * r * r * r
-    return math.log(product), one, two, three
+    return n * math.log(a) + math.log(product), one, two, three
 
 
 @jit
@@ -140,6 +151,9 @@ def _first_order(x, theta, step, out):
             excess = excess + log(product, product - 1.0) if small else -0.5 * log_s
             out[0, i] += a * (log_y + over) - over + excess - _stirling(s) - LOG_SQRT_2PI
             out[1, i] += sign * (a * q * (log_y - psi) + q)
+    for i in range(x.size):  # more is rounding
+        top = theta[5, np.uint64(i * step)]
+        out[0, i] = out[0, i] if out[0, i] < top else top
 
 
 @jit
@@ -195,7 +209,7 @@ class Beta(Parametric):
     log_concave: ClassVar[bool] = False
     unimodal: ClassVar[bool] = True
 
-    kernel = Pointwise(_bends, 5, _first_order)
+    kernel = Pointwise(_bends, 6, _first_order)
 
     check = check_between
 
@@ -204,7 +218,8 @@ class Beta(Parametric):
         log_y, log_rest = np.log(y), np.log1p(-y)
         log_phi = np.log(phi)
         constant = log_phi - log_peak(phi) - log_y - log_rest
-        return stack(y, phi, log_y, log_rest, log_phi, constant)
+        top = 0.5 * (log_phi - log_y - log_rest) - LOG_SQRT_2PI  # where φ is large
+        return stack(y, phi, log_y, log_rest, log_phi, constant, np.where(phi > 1e12, top, np.inf))
 
     def location(self, y: Array) -> Array:
         """Where ψ(a) - ψ(b) = logit y; the start is right where b is, of which a's ψ follows."""
@@ -264,6 +279,7 @@ class BetaBinomial(Trials):
     def theta(self, y: Array) -> Array:
         """Of μ and 1 - μ there is a power each where there are successes and failures."""
         n, phi = self.parameters(y)
+        phi = np.minimum(phi, 1e90)  # it is binomial long before
         ways = -np.log1p(n) - betaln(n - y + 1.0, y + 1.0)
         powers = (y > 0.0) * np.log(phi) + (y < n) * np.log(phi)
         return stack(y, phi, y, n - y, ways + betaln(phi, n) - gammaln(n) + powers)
