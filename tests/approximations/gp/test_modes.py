@@ -32,6 +32,18 @@ def test_fixed_points_hold_all_of_z(problem, seed):
     assert mixture.components[-1].name == "prior"
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_two_groups_of_two_that_disagree_have_four_modes(seed):
+    """A quarter of Z each; with a patience of twelve climbs one of these seeds had three."""
+    group = np.array([0, 1, 0, 1])
+    K = np.array([[64.0, 32.0], [32.0, 64.0]])[np.ix_(group, group)] + 1e-5 * np.eye(4)
+    model = GPModel(
+        K=K, y=[5.02144027, -0.80994226, 3.57154308, 1.94804319],
+        likelihood="student_t(df=2, scale=0.1)",
+    )  # fmt: skip
+    assert len(fit_mixture(model, seed=seed).components) == 5
+
+
 def test_a_saddle_is_no_component():
     """Between two groups EP has a fixed point that promises several nats more."""
     truth = two_groups()
