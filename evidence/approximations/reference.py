@@ -23,8 +23,8 @@ from ..numerics.jit import jit
 from .gp.correction import second_order_terms
 from .mixture import Share
 
-#: of claims: of 120 small models with two groups of data, 3 seeds each, errors had an RMS z of 1.31
-#: and of 7.2 at most with 4, 1.13 with 8, 1.05 and 4.5 with 12, 1.02 with 40; 2, 3, 5, 7 % warned
+#: of claims: of 120 small models with two groups of data, 3 seeds each, RMS z was 1.31 and 7.2 at
+#: most with 4, 1.13 with 8, 1.05 and 4.5 with 12, 1.02 with 40; 2, 3, 5 and 7 % were warned of
 _DEGREES = 12.0
 _TAIL = 0.5 * (_DEGREES + 1.0)
 
