@@ -76,7 +76,7 @@ class DensityReferee(Referee):
         problem.progress.phase("search", "eval")
         # what is allowed are calls: what a checkpoint has of them costs nothing
         self.allowed = self._allowed()
-        self.automatic = method == "auto" and not problem.annealed and problem.n_particles is None
+        self.automatic = method == "auto" and not problem.annealed
         batches = SharedBatches(clock, problem.executor, problem.checkpoint, problem.progress)
         try:
             with evaluating(batches):

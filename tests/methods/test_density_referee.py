@@ -406,3 +406,15 @@ def test_a_mixture_that_a_search_was_sure_of_is_drawn_from():
     result = ev.log_evidence(model, progressbar=False, **words)
     assert abs(result.logz) < 3.0 * result.logz_se < 0.3
     assert result.evaluations["gradients"] < 10_000
+
+
+def test_a_number_of_draws_is_one_of_draws():
+    """With ``n_particles`` a banana was annealed, for up to 90 seconds."""
+
+    def banana(x):
+        return -0.125 * x[:, 0] ** 2 - 2.0 * (x[:, 1] - 0.5 * x[:, 0] ** 2) ** 2
+
+    model = ev.DensityModel(banana, dim=2, vectorized=True)
+    result = ev.log_evidence(model, n_particles=100, random_seed=0, progressbar=False)
+    assert result.settings["draws_per_island"] == 100
+    assert abs(result.logz - np.log(2.0 * np.pi)) < 4.0 * result.logz_se
