@@ -432,6 +432,20 @@ MUTANTS = {
         "ratio = then.log_z - now.log_z",
         "hyper/test_schemes.py -k 'posterior or pseudo'",
     ),
+    "graded": Mutant(
+        "nodes that are dense about a narrow likelihood weigh alike",
+        "proposals/integrals/lattice.py",
+        "g[j] = log(slope, slope - 1.0) - half * (x[j] - mean) * (x[j] - mean)",
+        "g[j] = -half * (x[j] - mean) * (x[j] - mean)",
+        "proposals/test_integrals.py -k narrow",
+    ),
+    "rising": Mutant(
+        "the rising factorial of a beta-binomial overflows again",
+        "models/likelihoods/beta.py",
+        "product *= 1.0 + k / a",
+        "product *= a + k",
+        "models/likelihoods/test_precise.py -k binomial",
+    ),
     "tails": Mutant(
         "draws with tails are weighted by a t of other degrees of freedom",
         "drivers/weighted.py",
