@@ -28,8 +28,6 @@ from ..models.gp import GPModel
 from ..numerics.arrays import Array
 from ..paths.families import family, is_stepped
 from ..proposals.guide import CannotGuide
-from ..proposals.matched import matched
-from ..statistics.weights import Weights
 from .base import FIRST, Outcome, Problem
 from .doubts import Doubt, widen
 from .importance import fair_share
@@ -134,11 +132,11 @@ def _drawn(
             guide = (source := Stepped.of(part.reference)).guide
             part.n_particles = fair_share(problem, size=guide.dearer * guide.size)
             return run_stepped(part, trial=StepTrial(source, math.nan))
-        weights = Weights(matched(part.reference, check, np.random.default_rng(part.child(5)))[1])
-        log_share = float(weights.log_mean) - mixture.logz
-        most = math.exp(min(log_share, 0.0)) * (1.0 + _BEYOND * weights.se)
+        trial = try_guide(part, check)
+        log_share = trial.source.log_z0 + float(trial.weights.log_mean) - mixture.logz
+        most = math.exp(min(log_share, 0.0)) * (1.0 + _BEYOND * trial.weights.se)
         hidden = most - math.exp(min(told, 0.0))
-        return run_guided(part, try_guide(part)) if hidden > _UNSEEN * part.aim else None
+        return run_guided(part, trial) if hidden > _UNSEEN * part.aim else None
     except (CannotGuide, Stopped):
         return None
 
