@@ -30,7 +30,7 @@ from ...execution.arguments import array, check_kind, shown
 from ...messages import InputError
 from ...numerics.arrays import Array
 from .model import DensityModel
-from .priors import LOG_2PI, is_frozen, marginal
+from .priors import LOG_2PI, is_frozen, single
 
 Given = Callable[..., ArrayLike] | Array  # a function of θ, or what it is for all
 
@@ -148,7 +148,7 @@ def linear_density(
 
 def _normal_or_uniform(name: str, entry: object) -> tuple[float, float, bool]:
     """Centre, deviation or width, and whether it is uniform."""
-    prior = marginal(entry, f"linear[{shown(name)}]")
+    prior = single(entry, f"linear[{shown(name)}]")
     if is_frozen(prior) and prior.dist.name == "norm":
         return float(prior.mean()), float(prior.std()), False
     if is_frozen(prior) and prior.dist.name == "uniform":

@@ -7,8 +7,10 @@ which they are standard normal; whatever limits a parameter has are then taken c
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from contextlib import contextmanager
+from functools import cached_property, partial
 from types import EllipsisType
 from typing import Any, TypeGuard
 
@@ -149,6 +151,7 @@ class Quantiles:
             log_f[:, some] = marginal.log_density(theta[:, some])
         return theta, log_f
 
+    @np.errstate(all="ignore")
     def slopes(self, x: Array) -> tuple[Array, Array]:
         """g and g' = φ(x) / f(g(x))."""
         theta, log_f = self._log_density(x)
@@ -166,6 +169,7 @@ class Quantiles:
             last = self._last = (x.copy(), self._derivatives(x))
         return Derivatives(*(part.copy() for part in last[1]))
 
+    @np.errstate(all="ignore")
     def _derivatives(self, x: Array) -> Derivatives:
         h, (g, log_f) = _STEP, self._log_density(x)
         g1 = np.exp(-0.5 * (x * x + LOG_2PI) - log_f)
@@ -243,6 +247,22 @@ class _Exponentials(_Normals):
         return np.where(z >= 0.0, -z - np.log(self.scale), -np.inf)
 
 
+@contextmanager
+def _quiet(tail: Array, *, far: float = 1e-40) -> Iterator[None]:
+    """Quantiles of SciPy's without what they warn of, and answer all the same.
+
+    Boost's warnings heed no errstate. They are of tails below ``far``, and silenced there only:
+    whenever filters change Python tells once more what it has told, a user's own warnings too.
+    """
+    with np.errstate(all="ignore"):
+        if not (tail < far).any():
+            yield
+            return
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*boost::math", RuntimeWarning)
+            yield
+
+
 class _Alike:
     """Coordinates with the same distribution, whatever it is."""
 
@@ -263,13 +283,16 @@ class _Alike:
 
     def _tails(self, x: Array, some: Flags) -> Array:
         out, upper, tail = np.empty_like(x), x > 0.0, ndtr(-np.abs(x))
-        for name, these in (("ppf", some & ~upper), ("isf", some & upper)):
-            out[these] = self._ask(name, tail, these)
+        with _quiet(tail):
+            for name, these in (("ppf", some & ~upper), ("isf", some & upper)):
+                out[these] = self._ask(name, tail, these)
         return out
 
+    @np.errstate(all="ignore")
     def score(self, theta: Array) -> Array:
         return _from_tails(self._ask("cdf", theta), self._ask("sf", theta))
 
+    @np.errstate(all="ignore")
     def log_density(self, theta: Array) -> Array:
         return self._ask("logpdf", theta)
 
@@ -295,8 +318,10 @@ class _OfRows(_Alike):
 
     def quantile(self, x: Array) -> Array:
         tail, own = ndtr(-np.abs(x)), self.distribution
-        return np.where(x > 0.0, self._each(own.isf, tail), self._each(own.ppf, tail))
+        with _quiet(tail):
+            return np.where(x > 0.0, self._each(own.isf, tail), self._each(own.ppf, tail))
 
+    @np.errstate(all="ignore")
     def score(self, theta: Array) -> Array:
         low, high = (self._each(f, theta) for f in (self.distribution.cdf, self.distribution.sf))
         return _from_tails(low, high)
@@ -575,7 +600,7 @@ class Dependent(Transform):
             if isinstance(entry, _Alike):
                 yield entry, some
             else:
-                made = entry(*(theta[:, j] for j in uses))
+                made = entry(**{self.names[j]: theta[:, j] for j in uses})
                 yield _of_rows(marginal(made, f"prior[{shown(self.names[some[0]])}]")), some
 
     def inverse(self, theta: Array) -> Array:
@@ -590,7 +615,8 @@ class Dependent(Transform):
 
 def _asked(name: str, entry: Callable[..., object], before: list[str]) -> list[int]:
     """Which of the parameters before it an entry is a function of."""
-    asked = list(inspect.signature(entry).parameters)
+    every = inspect.signature(entry).parameters.values()
+    asked = [one.name for one in every if one.default is one.empty]
     if late := [one for one in asked if one not in before]:
         raise InputError(
             f"prior[{shown(name)}] is a function of {', '.join(late)}: its arguments must be "
@@ -601,7 +627,7 @@ def _asked(name: str, entry: Callable[..., object], before: list[str]) -> list[i
 
 def _fixed(name: str, entry: object) -> Callable[..., object] | _Alike:
     """What is no function, once and for all."""
-    return entry if is_function(entry) else _Alike([marginal(entry, f"prior[{shown(name)}]")])
+    return entry if is_function(entry) else _Alike([single(entry, f"prior[{shown(name)}]")])
 
 
 def _text(entry: object) -> tuple[Any, ...]:
@@ -625,7 +651,7 @@ def _is_multivariate(prior: object) -> TypeGuard[Any]:
 
 def is_function(entry: object) -> TypeGuard[Callable[..., object]]:
     """Whether this makes a distribution of other parameters."""
-    return inspect.isfunction(entry) or inspect.ismethod(entry)
+    return inspect.isfunction(entry) or inspect.ismethod(entry) or isinstance(entry, partial)
 
 
 def _is_distribution(entry: object) -> TypeGuard[Distribution]:
@@ -657,6 +683,27 @@ def marginal(entry: object, name: str) -> Distribution:
     )
 
 
+def single(entry: object, name: str) -> Distribution:
+    """The distribution of one number, which has quantiles."""
+    made, told = marginal(entry, name), shown(entry)
+    if is_frozen(made):
+        words = [*map(shown, made.args), *(f"{key}={shown(v)}" for key, v in made.kwds.items())]
+        told = f"{made.dist.name}({', '.join(words)})"
+    with np.errstate(all="ignore"):
+        median = np.asarray(made.ppf(np.array([0.5])))
+    if median.size != 1:
+        raise InputError(
+            f"{name} is {told}, of {median.size} numbers at once: give every parameter its own, "
+            "as in [norm(0, 1), norm(1, 1)]"
+        )
+    if not np.isfinite(median).all():
+        raise InputError(
+            f"{name} is {told}, which has no median: scale must be positive (SciPy's uniform "
+            "takes loc and width), and its other parameters what SciPy allows"
+        )
+    return made
+
+
 def _modern(entry: Any) -> Distribution:
     """Normal and uniform ones as those of the old kind, which have a fast path."""
     from scipy import stats
@@ -682,6 +729,8 @@ def size_of(prior: object) -> int | None:
         return int(prior.dim)
     if isinstance(prior, Mapping | list | tuple | np.ndarray):
         return len(prior)
+    if prior is not None:
+        check_prior(prior, 1)  # what is none is told of before its dimension is asked for
     return None
 
 
@@ -707,7 +756,7 @@ def check_prior(
         if any(map(is_function, prior)):
             names = [f"x{i}" for i in range(dim)] if names is None else names
             return Dependent(dict(zip(names, prior, strict=True)))
-        return Quantiles([marginal(entry, f"prior[{i}]") for i, entry in enumerate(prior)])
+        return Quantiles([single(entry, f"prior[{i}]") for i, entry in enumerate(prior)])
     raise InputError(
         "prior must be ev.GaussianPrior(mean, cov), scipy.stats.multivariate_normal(mean, cov), "
         "or for each parameter a distribution of scipy.stats, a pair (low, high), or a function "

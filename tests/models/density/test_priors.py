@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -315,3 +316,55 @@ def test_a_family_of_ones_own_is_asked_by_itself():
 
     kinds = [T(name="t")(loc=1.0), stats.t(3.0), stats.t(4.0)]
     assert len(Quantiles(kinds)._groups(np.zeros((1, 3)))) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        stats.norm(0, -1), stats.norm(0, 0), stats.norm(np.nan, 1), stats.halfnorm(0, -1),
+        stats.expon(scale=-2), stats.uniform(2, -1), stats.uniform(0, 0), stats.gamma(-1),
+        stats.t(-3), stats.loguniform(0, 1),
+    ],
+)  # fmt: skip
+def test_a_distribution_that_is_none_is_refused_at_once(wrong):
+    """SciPy gives NaN for all that is asked of it; norm(0, -1) was answered as norm(0, 1)."""
+    name = wrong.dist.name
+    with pytest.raises(ev.InputError, match=rf"prior\[1\] is {name}\(.*scale must be positive"):
+        ev.DensityModel(loglik, vectorized=True, prior=[stats.norm(), wrong])
+    with pytest.raises(ev.InputError, match=rf"prior\['a'\] is {name}\("):
+        ev.DensityModel(loglik, vectorized=True, prior={"a": wrong, "b": lambda a: stats.norm(a)})
+    if name in ("norm", "uniform"):
+        with pytest.raises(ev.InputError, match=rf"linear\['m'\] is {name}\("):
+            ev.linear_density(Y, np.ones((3, 1)), 1.0, linear={"m": wrong}, prior={"s": (0, 1)})
+
+
+@pytest.mark.parametrize("prior", [stats.norm([0, 1], 1), [stats.norm([0, 1], 1), (0, 1)]])
+def test_a_distribution_of_several_numbers_is_refused(prior):
+    with pytest.raises(ev.InputError, match=r"prior\[0\] is norm\(\[0, 1\], 1\), of 2 numbers"):
+        ev.DensityModel(loglik, vectorized=True, prior=prior)
+
+
+@pytest.mark.parametrize("prior", [stats.dirichlet([1, 1]), stats.wishart(3, np.eye(2)), "flat"])
+def test_what_is_no_prior_is_told_of_before_a_dimension_is_asked_for(prior):
+    with pytest.raises(ev.InputError, match=r"prior must be ev\.GaussianPrior"):
+        ev.DensityModel(loglik, vectorized=True, prior=prior)
+
+
+def _wide(b, k):
+    return stats.norm(0.0, k + np.abs(b))
+
+
+@pytest.mark.parametrize("entry", [lambda b, k=2: _wide(b, k), partial(_wide, k=2)])
+def test_arguments_that_are_given_are_no_names_of_parameters(entry):
+    model = ev.DensityModel(loglik, vectorized=True, prior={"b": stats.norm(), "c": entry})
+    assert np.allclose(model.constrain([1.0, 1.0]), [1.0, 3.0])
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_quantiles_warn_of_far_out_stays_inside():
+    """Boost's root finding gives up at 1e-97 of a beta, and says so whatever errstate is."""
+    change = Quantiles([stats.beta(2, 4), stats.betaprime(2, 3), stats.invgauss(1.0)])
+    x = np.linspace(-37.0, 37.0, 75)[:, None] * np.ones(3)
+    assert np.isfinite(change(x)).all()
+    change.slopes(x), change.derivatives(x), change.inverse(change(x))
+    Dependent({"a": stats.norm(), "b": lambda a: stats.beta(2.0 + 0.0 * a, 4.0)})(x[:, :2])
