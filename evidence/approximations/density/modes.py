@@ -152,8 +152,9 @@ def not_numbers(model: DensityModel, values: Array) -> tuple[Message, ...]:
     if share == 0.0:
         return ()
     text = (
-        f"logdensity is NaN at {100 * share:.2g} % of {values.size} points {where}; NaN is taken "
-        "for zero density: return -inf if that is what it means"
+        f"logdensity is NaN, or raises an error of arithmetic, at {100 * share:.2g} % of "
+        f"{values.size} points {where}, and is taken for zero density there: return -inf if that "
+        "is what it means"
     )
     return (Message("density-nan", text),)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +16,11 @@ from ...numerics.arrays import Array
 from .metrics import Fisher
 
 Call = Callable[..., Array]
+Both = Callable[[Array], tuple[Array, Array]]
 COARSE = 2.0**45  # log densities beyond which doubles are a hundredth of a nat apart
+
+#: how arithmetic fails, as it does far out
+_FAILED = (np.linalg.LinAlgError, FloatingPointError, OverflowError, ZeroDivisionError)
 
 #: axes of what a function returns for a batch
 _AXES = {
@@ -63,25 +67,69 @@ class Functions(NamedTuple):
     """x → ∂ₖH(x)ᵢⱼ, all of them."""
 
 
-def batched(functions: Functions, metric: object, vectorized: bool) -> dict[str, Call]:
-    """Functions of batches, by name, for those that were given."""
+class Asked:
+    """A function of the user's, and its parameters' names.
+
+    What it does far out (overflow, log 0) is a value, not a warning; and so it is, NaN, where its
+    arithmetic fails, once it has worked at another point. It is not asked about no points.
+    """
+
+    def __init__(
+        self, name: str, function: Callable[..., Any], vectorized: bool, names: tuple[str, ...]
+    ) -> None:
+        self.name, self.function, self.vectorized, self.names = name, function, vectorized, names
+        self.worked = False
+
+    def outputs(self, failed: Any, *given: Array) -> tuple[Any, bool]:
+        """What it returns for a batch, and whether that is one output for all; else it is one for
+        every point, ``failed`` where arithmetic fails."""
+        m, slopes, rows, failure = len(given[0]), self.name != "logdensity", [], None
+        if self.vectorized:
+            spend(m, slopes)
+            with suppress(*_FAILED):
+                out, self.worked = self._ask(*given), True
+                return out, True
+            given = tuple(part[:, None] for part in given)
+        for point in zip(*given, strict=True):
+            spend(1, slopes)
+            try:
+                rows.append(self._ask(*point))
+            except _FAILED as error:
+                failure = error
+                rows.append(failed)
+        self.worked = self.worked or any(row is not failed for row in rows)
+        if failure is not None and not self.worked:
+            raise failure
+        return rows, False
+
+    def _ask(self, *given: Array) -> Any:
+        """What it returns, or its own error with a note of what it was called with."""
+        try:
+            return self.function(*given)
+        except Exception as error:
+            x, what = (given[0][0], "rows") if self.vectorized else (given[0], "one array")
+            error.add_note(
+                f"{self.name} was called with {what} of {x.size} numbers, in the order of "
+                f"{shown(self.names)}, here {x}; it must return -inf where the density is zero"
+            )
+            raise
+
+
+def batched(
+    functions: Functions, metric: object, vectorized: bool, names: tuple[str, ...]
+) -> tuple[dict[str, Call], Both | None]:
+    """Functions of batches, by name, for those that were given; and value and gradient at once,
+    from one function or from two, or None where there is no gradient."""
     given = functions._asdict()
     if isinstance(metric, Fisher):
         given |= {f"Fisher.{name}": function for name, function in vars(metric).items()}
     there = [name for name in _AXES if given.get(name) is not None]
-    return {name: Batched(name, given[name], vectorized) for name in there}
-
-
-def value_and_gradient(
-    functions: Functions, calls: dict[str, Call], vectorized: bool
-) -> Callable[[Array], tuple[Array, Array]] | None:
-    """Both at once, from one function or from two; None where there is no gradient."""
-    if functions.value_and_grad is not None:
-        return Pairs(functions.value_and_grad, vectorized)
+    calls: dict[str, Call] = {n: Batched(n, given[n], vectorized, names) for n in there}
+    if (both := functions.value_and_grad) is not None:
+        return calls, Pairs("value_and_grad", both, vectorized, names)
     if functions.grad is None:
-        return None
-    value, grad = calls["logdensity"], calls["grad"]
-    return lambda x: (value(x), grad(x))
+        return calls, None
+    return calls, lambda x: (calls["logdensity"](x), calls["grad"](x))
 
 
 def returned(name: str, out: object) -> Array:
@@ -156,15 +204,8 @@ def _long(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(k for k in shape if k != 1)
 
 
-class Batched:
-    """Calls one of the functions on a batch and checks the shape of what comes back.
-
-    What functions do far out (overflow, log 0) is a value, not a warning. No function is asked
-    about no points.
-    """
-
-    def __init__(self, name: str, function: Callable[..., Any], vectorized: bool) -> None:
-        self.name, self.function, self.vectorized = name, function, vectorized
+class Batched(Asked):
+    """Calls one of the functions on a batch and checks the shape of what comes back."""
 
     def __call__(self, x: Array, *more: Array) -> Array:
         batches = _BATCHES.get()
@@ -174,21 +215,15 @@ class Batched:
 
     def here(self, x: Array, *more: Array) -> Array:
         """In this thread."""
-        (m, d), slopes = x.shape, self.name != "logdensity"
-        shape = (m, d, d, d)[: _AXES[self.name]]
+        (m, d), name = x.shape, self.name
+        shape = (m, d, d, d)[: _AXES[name]]
         if not m:
             return np.empty(shape)
+        failed = np.full(shape[1:], np.nan)
         with np.errstate(all="ignore"):
-            if self.vectorized:
-                spend(m, slopes)
-                out = required(self.name, self.function(x, *more), shape, True)
-            else:
-                rows = []
-                for point in zip(x, *more, strict=True):
-                    spend(1, slopes)
-                    rows.append(self.function(*point))
-                out = required(self.name, rows, shape, False)
-        if self.name == "logdensity" and m:
+            out, whole = self.outputs(failed, x, *more)
+            out = required(name, out, shape, whole)
+        if name == "logdensity":
             _check_digits(out)
         return out
 
@@ -203,28 +238,22 @@ def _check_digits(values: Array) -> None:
         )
 
 
-class Pairs:
+class Pairs(Asked):
     """Calls ``value_and_grad`` on a batch, likewise."""
-
-    def __init__(self, function: Callable[..., Any], vectorized: bool) -> None:
-        self.function, self.vectorized = function, vectorized
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         if not len(x):
             return np.empty(0), np.empty_like(x)
         with np.errstate(all="ignore"):
-            rows = [x] if self.vectorized else x
-            pairs = []
-            for row in rows:
-                spend(len(x) // len(rows), derivatives=True)
-                pairs.append(self.function(row))
+            out, whole = self.outputs((np.nan, np.full(x.shape[1], np.nan)), x)
+        pairs = [out] if whole else out
         if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
             raise InputError(
                 f"value_and_grad must return a pair (value, gradient), got {shown(pairs[0])}"
             )
-        values, slopes = pairs[0] if self.vectorized else zip(*pairs, strict=True)
-        value = in_shape("value_and_grad", values, x.shape[:1], self.vectorized)
-        slope = in_shape("value_and_grad", slopes, x.shape, self.vectorized)
+        values, slopes = out if whole else zip(*pairs, strict=True)
+        value = in_shape(self.name, values, x.shape[:1], whole)
+        slope = in_shape(self.name, slopes, x.shape, whole)
         if value.shape != x.shape[:1] or slope.shape != x.shape:
             raise InputError(
                 f"value_and_grad must return a value and a gradient per point, shapes "

@@ -18,7 +18,7 @@ from ..identity import rounded
 from ..notebooks import InNotebooks
 from . import changes
 from .changes import Bounded
-from .functions import Functions, MissingDerivative, batched, far_out, no_nan, value_and_gradient
+from .functions import COARSE, Functions, MissingDerivative, batched, far_out, no_nan
 from .metrics import Fisher, Hessian, SoftAbs, check_metric
 from .priors import Dependent, GaussianPrior, Quantiles, Transform, check_prior, names_of, size_of
 from .symmetry import Chart, chart_of, scanned_of
@@ -37,7 +37,9 @@ class DensityModel(InNotebooks):
     Parameters
     ----------
     logdensity : callable
-        θ → log density up to a constant; with ``prior``, the log likelihood.
+        θ → log density up to a constant; with ``prior``, the log likelihood. It is -inf where the
+        density is zero; NaN, and an error of arithmetic (a singular matrix, a zero divisor, an
+        overflow) where it has worked elsewhere, are taken for that.
     dim : int
         Number of parameters d; not needed where ``prior`` or ``names`` tell it.
     grad : callable, optional
@@ -229,8 +231,8 @@ class DensityModel(InNotebooks):
     def _wrap(self) -> None:
         """Functions of batches from functions of whatever kind."""
         #: the functions given, by name: batches in, batches out
-        self.calls = batched(self.functions, self.metric, self.vectorized)
-        self.both = value_and_gradient(self.functions, self.calls, self.vectorized)
+        names = self.names[: self.n]
+        self.calls, self.both = batched(self.functions, self.metric, self.vectorized, names)
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k not in ("calls", "both")}
@@ -604,7 +606,8 @@ def refuse_endless(
     It is looked at ``far`` units away from the best of some points, and half as many orders, or
     ``raised`` and half of that where a change of variables has put zero or infinity there. A
     density that ends has log p + log |x| fall by more than ``least`` nats below log p at the
-    point, or between the two places as a power ``slowest`` of |x| or faster.
+    point, or between the two places as a power ``slowest`` of |x| or faster; one that is lower
+    than doubles tell apart at the nearer place has ended, whatever rounding makes of the other.
     """
     if model.prior is not None:
         return
@@ -617,7 +620,7 @@ def refuse_endless(
         rows = far_out(model.log_prob, points[value.argmax()] + steps).reshape(2, 2, -1)
         near, high = rows + np.log(ends / model.units)[:, None]
         falls = slowest * np.log(ends[1] / ends[0])
-        endless = (high - near > -falls) & (high - value.max() > least)
+        endless = (high - near > -falls) & (high - value.max() > least) & (near > -COARSE)
         if endless.any():
             i = int(endless.any(axis=0).argmax())
             which = model.names[i] if len(model.names) == model.n else f"coordinate {i}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 import sys
 
 import numpy as np
@@ -361,6 +362,85 @@ def test_a_bad_place_to_begin_says_nothing():
         assert refuse_endless(one, np.array([[0.0, 300.0], [0.0, 200.0]])) is None
 
 
+def test_rounding_at_the_end_of_the_world_is_no_density():
+    """Of an inverse Wishart's trace 1e40 units out rounding left 1e40, of the wrong sign."""
+
+    def falls(x):
+        away = np.abs(x[:, 0])
+        return np.where(away > 1e30, np.where(x[:, 0] > 0.0, -np.inf, 20.0), -(away**2))
+
+    model = ev.DensityModel(falls, dim=1, vectorized=True)
+    assert refuse_endless(model, np.zeros((1, 1))) is None
+
+
 def test_a_density_may_raise_far_out():
-    model = ev.DensityModel(lambda x: -math.exp(abs(x[0])) - math.log(1.0 + abs(x[1])), dim=2)
+    model = ev.DensityModel(lambda x: -math.exp(abs(x[0])) - 2.0 * math.log(1.0 + abs(x[1])), 2)
     assert refuse_endless(model, np.zeros((1, 2))) is None
+    model = ev.DensityModel(lambda x: -math.exp(abs(x[0])) - math.log(1.0 + abs(x[1])), dim=2)
+    with pytest.raises(ev.InputError, match=r"no finite integral: along x\[1\]"):
+        refuse_endless(model, np.zeros((1, 2)))
+
+
+def _raises(kind):
+    """A normal density that fails where |x| > 5, of points or of batches, and its gradient."""
+
+    def log_p(x):
+        if np.any(np.abs(x) > 5.0):
+            raise kind("far out")
+        return -0.5 * np.sum(x * x, axis=-1)
+
+    def both(x):
+        return log_p(x), -x
+
+    return log_p, both
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize(
+    "kind", [np.linalg.LinAlgError, FloatingPointError, OverflowError, ZeroDivisionError]
+)
+def test_arithmetic_that_fails_far_out_is_zero_density(kind, vectorized):
+    """np.linalg.inv of a matrix that underflows far out ended a climb, and the run."""
+    log_p, both = _raises(kind)
+    model = ev.DensityModel(log_p, 2, value_and_grad=both, vectorized=vectorized)
+    x = np.array([[0.0, 1.0], [9.0, 0.0], [1.0, 1.0]])
+    for one in (model, pickle.loads(pickle.dumps(ev.DensityModel(_fails, 2)))):
+        assert one.log_prob(x).tolist() == [-0.5, -np.inf, -1.0]
+    value, slope = model.log_prob_and_gradient(x)
+    assert value.tolist() == [-0.5, -np.inf, -1.0]
+    assert np.array_equal(slope, [[0.0, -1.0], [np.nan, np.nan], [-1.0, -1.0]], equal_nan=True)
+    assert model.log_prob(x[1:2]).tolist() == [-np.inf]
+    fresh = pickle.loads(pickle.dumps(ev.DensityModel(_fails, 2)))
+    with pytest.raises(ZeroDivisionError):  # where it has not worked yet
+        fresh.log_prob(x[1:2])
+    with pytest.raises(kind, match="far out"):  # one that never worked is wrong
+        ev.DensityModel(lambda x: log_p(x + 9.0), 2, vectorized=vectorized)
+    model = ev.DensityModel(bowl, 1, grad=lambda x: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.log_prob_and_gradient(np.zeros((1, 1)))
+
+
+def _fails(x):
+    return -0.5 * float(x @ x) / bool(abs(x[0]) < 5.0)
+
+
+def test_where_it_fails_in_a_prior_is_told():
+    log_p, _ = _raises(ZeroDivisionError)
+    prior = [stats.norm(), stats.norm(0.0, 4.0)]
+    model = ev.DensityModel(log_p, prior=prior, vectorized=True)
+    result = ev.log_evidence(model, effort="frugal", random_seed=0, progressbar=False)
+    assert "density-nan" in [w.code for w in result.warnings]
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize(
+    "wrong", [lambda th: -th["mu"], lambda mu, sd: -mu, lambda x: math.log(-1.0)]
+)
+def test_an_error_of_the_users_own_says_what_it_was_called_with(wrong, vectorized):
+    prior = {"mu": stats.norm(), "sd": stats.expon()}
+    with pytest.raises((IndexError, TypeError, ValueError)) as caught:
+        ev.DensityModel(wrong, prior=prior, vectorized=vectorized)
+    note = caught.value.__notes__[0]
+    how = "rows" if vectorized else "one array"
+    told = rf"logdensity was called with {how} of 2 numbers, in the order of \('mu', 'sd'\), here"
+    assert re.match(told, note)
