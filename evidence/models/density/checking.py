@@ -76,16 +76,25 @@ def first_finite(
     )
 
 
-def _somewhere(model: DensityModel, rng: np.random.Generator, size: int) -> Array:
+def _somewhere(
+    model: DensityModel, rng: np.random.Generator, size: int, *, saturated: float = 40.0
+) -> Array:
+    """``saturated``: a logit beyond which parameters with two limits are on one of them. At the
+    first point these are a part 1/(d + 1) of the way to the upper one, within a simplex."""
     # sd of points, where nobody said how far the density goes, nor in which units
     reaches = np.array([1.0, 3.0, 10.0, 1e2, 1e3, 1e4, 1e6, 1e-2, 1e-4])
     if model.prior is None and model.sampler is not None:
         points: Array = model.sampled(rng, size)
         return points
     z = rng.standard_normal((size, model.n))
-    if model.prior is None:
-        return z * reaches[np.arange(size) % reaches.size, None]
-    return model.prior.placed(z)
+    if model.prior is not None:
+        return model.prior.placed(z)
+    z *= reaches[np.arange(size) % reaches.size, None]
+    if model.limits is not None:
+        both = np.isfinite(model.limits.low) & np.isfinite(model.limits.high)
+        z[:, both] = z[:, both].clip(-saturated, saturated)
+        z[0, both] = -np.log(model.n)
+    return z
 
 
 def check(model: DensityModel, x: Array | None, tolerance: float, *, points: int = 3) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import gammaln
 
 import evidence as ev
+from evidence.approximations.density.modes import starts
 from evidence.models.density.checking import first_finite
+from evidence.models.density.model import refuse_endless
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 FORMS = {
@@ -185,6 +188,24 @@ def test_a_needle_is_found_and_infinity_is_told():
     )
     with pytest.raises(ev.InputError, match=r"logdensity is \+inf at"):
         first_finite(model, rng)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_inside_of_a_simplex_is_found(inside):
+    """What was found first was at logits of 1e5, where a Dirichlet density looked infinite; where
+    the middle of the simplex is cut off as well points are still no farther out than 40."""
+
+    def dirichlet(x):
+        parts = np.column_stack([x, 1.0 - x.sum(axis=1)])
+        there = (parts[:, -1] > 0.0) & (inside | (parts[:, 0] > 0.3))
+        with np.errstate(all="ignore"):
+            return np.where(there, np.log(parts).sum(axis=1) + gammaln(20.0), -np.inf)
+
+    model = ev.DensityModel(dirichlet, 9, bounds=[(0, 1)] * 9, vectorized=True)
+    at = first_finite(model, np.random.default_rng(0))
+    assert not model.alive
+    assert np.abs(at).max() <= (np.log(9.0) + 1e-12 if inside else 40.0)
+    assert refuse_endless(model, starts(model, np.random.default_rng(0), 64)) is None
 
 
 @pytest.mark.parametrize("unit", [1e-4, pytest.param(1e4, marks=pytest.mark.slow)])
