@@ -80,7 +80,7 @@ class Asked:
         self.name, self.function, self.vectorized, self.names = name, function, vectorized, names
         self.worked = False
 
-    def outputs(self, failed: Any, *given: Array) -> tuple[Any, bool]:
+    def outputs(self, failed: object, *given: Array) -> tuple[Any, bool]:
         """What it returns for a batch, and whether that is one output for all; else it is one for
         every point, ``failed`` where arithmetic fails."""
         m, slopes, rows, failure = len(given[0]), self.name != "logdensity", [], None
