@@ -155,7 +155,10 @@ def read_frame(path: FilePath, sep: str | None = None) -> pd.DataFrame:
 
 
 def _read_text(path: FilePath, sep: str) -> pd.DataFrame:
-    """A table in text; decimal commas are read as such where columns are parted otherwise."""
+    """A table in text; decimal commas are read as such where columns are parted otherwise.
+
+    A column of which all commas may be of thousands, as in 1,200, is refused.
+    """
     exact = {"float_precision": "round_trip"} if _rounds(pd.__version__) else {}
     words: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "low_memory": False, **exact}
     table = pd.read_csv(path, **words)
@@ -164,27 +167,27 @@ def _read_text(path: FilePath, sep: str) -> pd.DataFrame:
     if (again := again[again.duplicated()]).size:
         raise ValueError(f"its header has {again.iloc[0]!r} twice; give every column its own name")
     texts = table.select_dtypes(exclude="number").dropna(axis=1, how="all")
-    commas = [name for name in texts if _are_numbers_with_commas(texts[name].dropna())]
-    if commas and sep == ",":
-        first = texts[commas[0]].dropna().iloc[0]
-        raise ValueError(
-            f"column {commas[0]!r} has numbers with commas, like {first!r}: "
-            "write them with a decimal point and without separators of thousands"
-        )
+    found = {name: _with_commas(texts[name].dropna().astype(str)) for name in texts}
+    commas = {name: cells for name, cells in found.items() if len(cells)}
+    for name, cells in commas.items():
+        if sep == "," or cells.str.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}").all():
+            raise ValueError(
+                f"column {name!r} has numbers with commas, like {cells.iloc[0]!r}, decimals or "
+                "thousands: write them with a decimal point and without separators of thousands"
+            )
     return pd.read_csv(path, decimal=",", **words) if commas else table
 
 
-def _are_numbers_with_commas(cells: pd.Series) -> bool:
-    """Whether all are, but for whole ones, like those of a European spreadsheet.
+def _with_commas(cells: pd.Series[str]) -> pd.Series[str]:
+    """Numbers like those of a European spreadsheet, of cells that hold nothing but numbers.
 
-    >>> _are_numbers_with_commas(pd.Series(["-0,25", "3", "1,5e3"]))
-    True
-    >>> _are_numbers_with_commas(pd.Series(["1", "2"]))
-    False
+    >>> _with_commas(pd.Series(["-0,25", "3", "1,5e3"])).tolist()
+    ['-0,25', '1,5e3']
+    >>> _with_commas(pd.Series(["1,5", "low"])).tolist()
+    []
     """
-    number = r"[+-]?\d*,?\d+(?:[eE][+-]?\d+)?"
-    text = cells.astype(str)
-    return bool(text.str.fullmatch(number).all() and text.str.contains(",").any())
+    numbers = cells.str.fullmatch(r"[+-]?\d*,?\d+(?:[eE][+-]?\d+)?")
+    return cells[cells.str.contains(",") & numbers.all()]
 
 
 def _rounds(pandas: str) -> bool:

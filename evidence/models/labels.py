@@ -66,7 +66,7 @@ def in_order(column: pd.Series[Any], levels: str, *, shown: int = 10) -> pd.Cate
     ``shown``: labels in a message.
     """
     words = [word.strip() for word in next(csv.reader([levels], skipinitialspace=True), [])]
-    found = {_as_written(value): value for value in column.dropna().unique()}
+    found = {as_written(value): value for value in column.dropna().unique()}
     for word in words:
         if words.count(word) > 1:
             raise InputError(f"--levels has {word!r} twice")
@@ -81,6 +81,6 @@ def in_order(column: pd.Series[Any], levels: str, *, shown: int = 10) -> pd.Cate
     return pd.Categorical(column, categories=[found[word] for word in words], ordered=True)
 
 
-def _as_written(value: object) -> str:
+def as_written(value: object) -> str:
     """Numbers that are whole without a point: a column has one where others are missing."""
     return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()

@@ -153,6 +153,17 @@ def test_tables_with_decimal_commas(tmp_path):
     assert table["b"].tolist() == ["x,1", "x,2", "x,3"]
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_commas_that_may_be_of_thousands_are_refused(tmp_path, mark):
+    path = tmp_path / "t.csv"
+    path.write_text(f"a{mark}y\n950{mark}0\n1,200{mark}1\n12,500{mark}0\n")
+    message = r"'a' has numbers with commas, like '1,200', decimals or thousands: write them"
+    with pytest.raises(ValueError, match=message):
+        datasets.read_frame(path, mark)
+    path.write_text(f"a{mark}y\n950{mark}0\n1,200{mark}1\n0,500{mark}0\n")
+    assert datasets.read_frame(path, mark)["a"].tolist() == [950.0, 1.2, 0.5]
+
+
 def test_files_that_are_no_tables(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no file .*t\.csv"):
         datasets.read_table(tmp_path / "t.csv", "y")
