@@ -156,7 +156,7 @@ class _Regression(NamedTuple):
         from pandas import CategoricalDtype
 
         from .models.formulas.families import family_name
-        from .models.labels import in_order
+        from .models.labels import as_written, in_order
 
         positive, levels = self.positive, self.levels
         option = "--positive" if levels is None else "--levels"
@@ -172,13 +172,13 @@ class _Regression(NamedTuple):
                 )
             frame[name] = in_order(frame[name], levels)
             return
-        if positive not in set(frame[name].astype(str)):
+        labels = frame[name].dropna().map(as_written)
+        if positive not in set(labels):
             raise InputError(f"--positive: column {name} has no {positive!r}")
-        others = sorted({*frame[name].dropna().astype(str)} - {positive})
+        others = sorted({*labels} - {positive})
         rest = others[0] if len(others) == 1 else f"not {positive}"
-        named = frame[name].astype(str).where(lambda label: label == positive, rest)
-        named = named.where(frame[name].notna())
-        frame[name] = named.astype(CategoricalDtype([rest, positive] if others else [positive]))
+        kind = CategoricalDtype([rest, positive] if others else [positive])
+        frame[name] = labels.where(labels == positive, rest).astype(kind)
 
 
 def _command(**own: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

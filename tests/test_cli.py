@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import evidence as ev
 from evidence import moves
-from evidence.cli import app
+from evidence.cli import _Regression, app
 from evidence.methods import NAMES
 from evidence.methods.registry import METHODS
 from evidence.models import likelihoods
@@ -127,6 +127,15 @@ def test_the_positive_label_is_named(quick, frame, csv, likelihood):
         frame.assign(y=np.where(frame["y"] > 0, plus, minus)).to_csv(csv, index=False)
         positive = f"{plus:g}" if isinstance(plus, float) else str(plus)
         assert answer(run(*quick, "--positive", positive))["logz"] == expected["logz"]
+
+
+def test_the_positive_label_is_found_where_others_are_missing(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n" + "".join(f"{i / 9},{i % 2}\n" for i in range(9)) + "0.5,\n")
+    for positive in "10":
+        (model,) = _Regression("bernoulli", positive=positive).models(path, ["y ~ x"]).values()
+        assert model.y.tolist() == [1.0 if str(i % 2) == positive else -1.0 for i in range(9)]
+        assert "1 of 10 rows have missing values (y): left out" in model.notes
 
 
 def test_options_reach_the_model(quick):
