@@ -420,13 +420,21 @@ def fits_over_theta(
     where = [model.hyperparameters.index(name) for name in result.names]
     draws = result.theta.reshape(-1, len(result.names))
     chosen = np.linspace(0, len(draws) - 1, min(most, len(draws))).round().astype(int)
+    for _, reference in fits_at(model, where, draws[evenly(draws, most) if spread else chosen]):
+        yield reference
+
+
+def fits_at(
+    model: Described, where: list[int], draws: Iterable[Array]
+) -> Iterator[tuple[Array, Any]]:
+    """Draws of hyperparameters at which numbers do not fail, and EP there."""
     sites = None
-    for own in draws[evenly(draws, most) if spread else chosen]:
+    for own in draws:
         with suppress(NoEvidence):
             near = sites if model.likelihood.log_concave or model.n_predictors > 1 else None
             reference = ep_at(model, model.hyperparameters.with_logs(where, own), near, 1e-6)
             sites = reference.sites
-            yield reference
+            yield own, reference
 
 
 def no_priors(names: Sequence[str]) -> InputError:
@@ -467,10 +475,17 @@ def _lost(run: Run) -> Iterator[Message]:
     failures = sum(int(block.failures.sum()) for block in run.blocks.values())
     if failures:
         evaluations = sum(int(block.gradients.sum()) for block in run.blocks.values())
-        yield Message(
-            "lost-theta",
-            f"at {failures} of {evaluations} hyperparameter settings log Z could not be computed "
-            "(the covariance is singular, or the likelihood far narrower than the prior): their "
-            "share is left out, so log Z is too low by what they would have added, about "
+        yield lost_theta(
+            failures, evaluations, "log Z could not be computed",
+            "so log Z is too low by what they would have added, about "
             f"{run.lost:.2g} by EP's evidence nearby, which the error bar holds",
-        )
+        )  # fmt: skip
+
+
+def lost_theta(failures: int, tried: int, what: str, so: str) -> Message:
+    """What is told of hyperparameters at which numbers fail."""
+    return Message(
+        "lost-theta",
+        f"at {failures} of {tried} hyperparameter settings {what} (the covariance is singular, or "
+        f"the likelihood far narrower than the prior): their share is left out, {so}",
+    )

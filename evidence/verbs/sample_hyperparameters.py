@@ -6,6 +6,8 @@ import math
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from ..execution.keywords import hinted
 from ..execution.options import told
 from ..execution.progress import compiling, progress_line
 from ..execution.tasks import run_tasks
-from ..hyper.at_theta import ep_at, guided_estimate
+from ..hyper.at_theta import NoEvidence, guided_estimate
 from ..hyper.chains import Chain, run_chain
 from ..hyper.fields import LatentField, field_of
 from ..hyper.schemes import KAPPA_TARGET, SCHEMES, Scheme
@@ -28,11 +30,12 @@ from ..models.latent import LatentModel
 from ..models.priors import Priors
 from ..models.sparse import SparseModel
 from ..models.types import Described
+from ..numerics.arrays import Array
 from ..numerics.threads import blas_for
 from ..results.hyper import HyperDraws
 from ..statistics.diagnostics import unmixed
 from ._call import Call, check_chains
-from .integrate import chosen_priors, integrated_evidence, no_priors
+from .integrate import chosen_priors, fits_at, integrated_evidence, lost_theta, no_priors
 from .simulate import log_likelihood
 
 
@@ -204,29 +207,46 @@ def _from_integral(
     x = np.empty((chains, math.ceil(draws / stride), model.n))
     bar = progress_line(call.progressbar, total=chains * draws, desc="draws", unit="draw")
     rngs, count = [np.random.default_rng(seed) for seed in seeds[1:]], len(integral.theta)
-    orders = [rng.permutation(count)[: min(settings, draws)] for rng in rngs]
+    parts = np.array_split(np.arange(draws), min(settings, draws, count))
+    places = [iter(integral.theta[rng.permutation(count)]) for rng in rngs]
+    fits = [fits_at(model, free, own) for own in places]
+    sources = [_guided(*both, len(parts[0]), guided) for both in zip(fits, rngs, strict=True)]
+    done = used = 0
     with bar, compiling(call.progressbar), blas_for(model.n), interruptible(clock):
-        for k, part in enumerate(np.array_split(np.arange(draws), len(orders[0]))):
-            if k and clock.stop():
-                break
-            for c, (rng, order) in enumerate(zip(rngs, orders, strict=True)):
-                own = integral.theta[order[k]]
-                reference = ep_at(model, model.hyperparameters.with_logs(free, own), tol=1e-6)
-                for t in part:
-                    value = guided_estimate(reference, guided, rng, np.inf).pick(rng)
-                    theta[c, t], loglik[c, t] = own, log_likelihood(reference.model, value[0])
+        for part, drawn in zip(parts, zip(*sources, strict=False), strict=False):
+            for c, (own, here, values) in enumerate(drawn):
+                for t, value in zip(part, values, strict=False):
+                    theta[c, t], loglik[c, t] = own, log_likelihood(here, value)
                     if t % stride == 0:
-                        x[c, t // stride] = value[0]
+                        x[c, t // stride] = value
                 bar.update(len(part))
-            done = int(part[-1]) + 1
+            done, used = int(part[-1]) + 1, used + chains
+            if clock.stop():
+                break
+    warnings = [*integral.warnings, *(ended_early(clock, "draws") * (done < draws))]
+    if failures := (tried := sum(count - length_hint(rest) for rest in places)) - used:
+        what = "latent values could not be drawn"
+        warnings.append(lost_theta(failures, tried, what, "and draws are of the others"))
+    if not done:
+        raise RuntimeError("; ".join(warnings))
     pairs = np.full((chains, 2), np.nan)
     return told(HyperDraws(
         theta[:, :done], x[:, : math.ceil(done / stride)], loglik[:, :done], integral.names,
         "integrated", pairs, pairs, clock.elapsed(), 0.0,
-        warnings=messages([*integral.warnings, *(ended_early(clock, "draws") * (done < draws))]),
+        warnings=messages(warnings),
         settings={"draws": draws, "chains": chains, "stride": stride, **integral.settings},
         model=model.describe(), lows=integral.lows, latent_names=model.names,
     ))  # fmt: skip
+
+
+def _guided(
+    fits: Iterator[tuple[Array, Any]], rng: np.random.Generator, each: int, guided: int
+) -> Iterator[tuple[Array, Any, list[Array]]]:
+    """Hyperparameters, the model there and so many of its latent values, where numbers allow."""
+    for own, reference in fits:
+        with suppress(NoEvidence):
+            drawn = [guided_estimate(reference, guided, rng, np.inf) for _ in range(each)]
+            yield own, reference.model, [one.pick(rng)[0] for one in drawn]
 
 
 def _field(model: DataModel | LatentField, scheme: Scheme) -> LatentField:

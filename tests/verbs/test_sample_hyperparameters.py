@@ -358,18 +358,18 @@ def test_time_that_is_up_leaves_whole_draws(monkeypatch):
 
     def slow(*given, **options):
         fits.append(1)
-        if len(fits) == 20:
+        if len(fits) == 100:
             time.sleep(60.0)
-        return ep_at(*given, **options)
+        return guided_estimate(*given, **options)
 
     def sleep(seconds):
         clock.append(seconds)
 
-    clock, ep_at = [], hyper_verb.ep_at
+    clock, guided_estimate = [], hyper_verb.guided_estimate
     now = time.perf_counter
     monkeypatch.setattr(time, "sleep", sleep)
     monkeypatch.setattr(time, "perf_counter", lambda: now() + sum(clock))
-    monkeypatch.setattr(hyper_verb, "ep_at", slow)
+    monkeypatch.setattr(hyper_verb, "guided_estimate", slow)
     found = ev.sample_hyperparameters(
         model, {"length_scale": stats.lognorm(0.5)}, max_seconds=50.0, **words
     )
@@ -377,3 +377,19 @@ def test_time_that_is_up_leaves_whole_draws(monkeypatch):
     assert 0 < found.theta.shape[1] < 600
     np.testing.assert_array_equal(found.theta, whole.theta[:, : found.theta.shape[1]])
     assert np.isfinite(found.x).all()
+
+
+def test_settings_at_which_numbers_fail_are_left_out_and_told(monkeypatch):
+    X, prior = np.linspace(0.0, 1.0, 12)[:, None], stats.lognorm(3)
+    y = np.where(np.sin(6.0 * X[:, 0]) > 0.0, 1, -1)
+    model = ev.GPModel(X, y, "4.0 * RBF(1.5)", likelihood="logit", jitter=1e-14)
+    priors = {"constant_value": prior, "length_scale": prior}
+    words = dict(draws=20, chains=1, random_seed=0, progressbar=False)
+    draws = ev.sample_hyperparameters(model, priors, **words)
+    assert draws.theta.shape == (1, 20, 2)
+    assert np.isfinite(draws.x).all()
+    assert [w.code for w in draws.warnings] == ["lost-theta", "lost-theta"]
+    assert "latent values could not be drawn" in draws.warnings[1]
+    monkeypatch.setattr(hyper_verb, "fits_at", lambda *given: iter(()))
+    with pytest.raises(RuntimeError, match="hyperparameter settings"):
+        ev.sample_hyperparameters(model, priors, **words)
