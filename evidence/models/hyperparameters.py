@@ -3,8 +3,8 @@ r"""Hyperparameters: the free parameters of a kernel and a likelihood as one rea
 Kernels are scikit-learn's, and so are the conventions: ``theta`` holds natural logarithms
 (log-odds of correlations and shares: :mod:`evidence.models.scales`), bounds may be ``"fixed"``,
 names are ``k1__constant_value``, ``k2__length_scale``. A likelihood adds its own,
-``likelihood__noise_std``. Any unambiguous ending of a name does, and ``sigma`` for the scale of
-normal and Student-t noise where nothing else is called so.
+``likelihood__noise_std``. Any unambiguous ending of a name does, and ``likelihood__sigma`` is the
+scale of normal and Student-t noise.
 
 >>> from evidence.models.kernels.parse import parse_kernel
 >>> from evidence.models.likelihoods import Gaussian
@@ -83,7 +83,8 @@ class Hyperparameters:
         return found[0]
 
     def _ambiguous(self, name: str, found: list[int]) -> InputError:
-        several = ", ".join(self.names[i] for i in found)
+        own = [_PREFIX + word for word in scalars(self.likelihood)]
+        several = ", ".join([*self.names[: self.n_kernel], *own][i] for i in found)
         return InputError(
             f"hyperparameter {name!r} is ambiguous: it may be {several}; name each of them"
         )
@@ -93,27 +94,29 @@ class Hyperparameters:
         kernel's, as the length scales of its inputs are."""
         if not isinstance(name, str):
             raise InputError(f"a hyperparameter's name is a string, got {shown(name)}")
-        if name in self.names:
-            return [self.names.index(name)]
-        own = dict(enumerate(scalars(self.likelihood), self.n_kernel))
-        full = [_PREFIX + own[i] if i in own else known for i, known in enumerate(self.names)]
-        end = f"__{name}"
-
-        def meant(known: str) -> bool:
-            return known == name or known.endswith(end) or known.partition("[")[0].endswith(end)
-
-        pairs = enumerate(zip(self.names, full, strict=True))
-        found = [i for i, both in pairs if any(map(meant, both))]
-        if not found and self.likelihood:
-            found = [i for i, word in own.items() if synonym(self.likelihood, word) == name]
-        if len(found) == 1 or len({_ENTRY.sub("", self.names[i]) for i in found}) == 1:
-            return found
-        if found:
+        found = self.meant_by(name)
+        if len({_ENTRY.sub("", self.names[i]) for i in found}) > 1:
             raise self._ambiguous(name, found)
+        if found:
+            return found
         listed = ", ".join(self.names) or "none"
         raise InputError(
             f"unknown hyperparameter {shown(name)}{suggest(name, self.names)} Free: {listed}"
         )
+
+    def meant_by(self, name: str) -> list[int]:
+        """Positions of ``name``, or of all names that end with it."""
+        if name in self.names:
+            return [self.names.index(name)]
+        every, end = [[known] for known in self.names], f"__{name}"
+        for names, own in zip(every[self.n_kernel :], scalars(self.likelihood), strict=True):
+            assert self.likelihood is not None
+            names += [_PREFIX + word for word in (own, synonym(self.likelihood, own))]
+
+        def meant(known: str) -> bool:
+            return known == name or known.endswith(end) or known.partition("[")[0].endswith(end)
+
+        return [i for i, names in enumerate(every) if any(map(meant, names))]
 
     def vector(self, theta: ArrayLike | Mapping[str, float]) -> Array:
         """``theta`` as it is, if a vector; a mapping gives *natural* values of some names."""

@@ -29,7 +29,7 @@ from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..distributions import from_text
 from ..expressions import check_length
-from ..hyperparameters import Hyperparameters, synonym
+from ..hyperparameters import Hyperparameters
 from ..likelihoods.base import Likelihood
 from ..likelihoods.censored import Censored
 from ..likelihoods.predicted import Predicted, Several, predicted
@@ -288,8 +288,10 @@ def from_formula(
         `formulae <https://bambinos.github.io/formulae/>`_: ``a*b``, ``a:b``, ``bs(x, df=5)``,
         ``C(a)``, ``scale(x)``, ``log(x)``, ``offset(x)``, ``0 +``. Effects of groups are
         ``(1 + x | g)``, correlated; ``(1 + x || g)``, independent; ``(1 | a:b)``, ``(1 | a/b)``.
-        Structured terms are ``ar1(time)``, ``rw1(x)``, ``rw2(x)``, each for groups with a second
-        argument, ``icar(area, graph)`` and ``bym2(area, graph)``. The response may have
+        Structured terms are ``ar1(time)``, ``rw1(x)``, ``rw2(x)``, which step on the full grid
+        of a numeric column, from its least value to its largest by the smallest step that occurs
+        or divides all (1, 2, 4 passes 3 too), each for groups with a second argument,
+        ``icar(area, graph)`` and ``bym2(area, graph)``. The response may have
         ``y | trials(n)`` or ``p(y, n)`` for successes, ``y | weights(w)`` for rows that count w
         times, ``y | cens(c)`` or ``y | cens(c, y2)`` for bounds (:class:`.Censored`), and
         ``y | trunc(lower, upper)``, numbers or columns, one of them perhaps left out, for data
@@ -317,11 +319,11 @@ def from_formula(
         all): normal ones for ``"Intercept"`` and other common effects; any for ``"sd(1|g)"`` (or
         the variance, ``"var(1|g)"``) and other hyperparameters; ``"lkj(2)"`` for ``"cor(g)"``.
         Parameters of likelihoods are ``"sigma"`` (the noise, of Student's t the scale), ``"df"``,
-        ``"shape"``, ``"dispersion"``, ``"phi"``, ``"zi"``, ``"gap_1"``, …; where a term or a
-        column is called so, ``"likelihood__df"``. A number holds a hyperparameter:
-        ``{"sigma": 0.3}``. Or a word for all of them: ``"scaled"``, the defaults, or ``"jzs"``,
-        Cauchy priors of standardised effects as in R's BayesFactor, with other scales
-        :func:`evidence.jzs`.
+        ``"shape"``, ``"dispersion"``, ``"phi"``, ``"zi"``, ``"gap_1"``, …; where a term has one
+        too, or a column is called so, by full names, ``"likelihood__sigma"`` and
+        ``"rw1(t)__sigma"``. A number holds a hyperparameter: ``{"sigma": 0.3}``. Or a word
+        for all of them: ``"scaled"``, the defaults, or ``"jzs"``, Cauchy priors of standardised
+        effects as in R's BayesFactor, with other scales :func:`evidence.jzs`.
     missing : {"drop", "error"}
         What becomes of rows with missing values: left out, with a note, or refused.
     namespace : mapping, optional
@@ -415,7 +417,6 @@ def from_formulas(
         chosen = for_hyperparameters(model.hyperparameters, defaults, given, effects)
         model = _with_start(model, chosen.priors, chosen.values)
         model.notes += (*notes, *_shadowed(formula, namespace))
-        model.notes += (*_meant(model.hyperparameters, given, effects),)
         model.notes += (*_remarks(own, terms, observed, source.frame),)
         if scales:
             standardise(model)
@@ -529,17 +530,6 @@ def _check_different(names: Sequence[str]) -> None:
         raise InputError(
             f"formula: {twice[0]} occurs twice; join the brackets of a group, or write 0 + in one"
         )
-
-
-def _meant(
-    free: Hyperparameters, given: Mapping[str, Any], effects: Sequence[str]
-) -> Iterator[str]:
-    """Words in priors that could be of the likelihood, but are of a term."""
-    for name in free.names[free.n_kernel :]:
-        assert free.likelihood is not None
-        word = synonym(free.likelihood, name.removeprefix("likelihood__"))
-        if word in given and word not in effects and (i := free.index(word)) < free.n_kernel:
-            yield f"priors: {word!r} is {free.names[i]} here; that of the likelihood is {name}"
 
 
 def _make_terms(

@@ -87,11 +87,10 @@ def for_hyperparameters(
             continue
         name = re.sub(r"^(\w+:)?var\(", r"\1sd(", key)
         square = name != key
-        try:
-            name = free.names[free.index(name)]
-        except InputError:
+        if not free.meant_by(name):
             strange.add(key)
             continue
+        name = free.names[free.index(name)]
         if name in given_to:
             both = f"{shown(given_to[name])} and {shown(key)}"
             raise InputError(f"priors: {both} are of the same; drop one")

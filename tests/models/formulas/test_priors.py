@@ -53,7 +53,7 @@ def test_common_effects(formula, key, names):
         ("y ~ (1 | g)", "sd( 1 | g )", "sd(1|g)"),
         ("y ~ (1 | `my group`)", "sd(1 | `my group`)", "sd(1|`my group`)"),
         ("y ~ (1 + x | g)", "sd(x|g)", "sd(x|g)"),
-        ("y ~ ar1(t)", "sigma", "ar1(t)__sigma"),
+        ("y ~ ar1(t)", "ar1(t)__sigma", "ar1(t)__sigma"),
         ("y ~ ar1(t) + rw1(h)", "rw1(h)__sigma", "rw1(h)__sigma"),
         ("y ~ x", "noise_std", "sigma"),
         ("y ~ x", "likelihood__noise_std", "sigma"),
@@ -72,7 +72,7 @@ def test_hyperparameters(formula, key, name):
 @pytest.mark.parametrize(
     ("response", "likelihood", "words"),
     [
-        ("y", "gaussian", [("sigma", "noise_std", "likelihood__noise_std")]),
+        ("y", "gaussian", [("sigma", "likelihood__sigma", "likelihood__noise_std")]),
         ("y", "student_t", [("df", "likelihood__df"), ("scale", "sigma", "likelihood__scale")]),
         ("e", "gamma", [("shape", "likelihood__shape")]),
         ("k", "negative_binomial", [("dispersion", "likelihood__dispersion")]),
@@ -94,14 +94,36 @@ def test_parameters_of_likelihoods_have_the_names_people_know(response, likeliho
             assert at.likelihood.value_of(own) == pytest.approx(0.7)
 
 
-def test_sigma_may_be_that_of_a_series():
-    """Then it is, as the ending of its name, and a note says so."""
-    model = ev.from_formula("y ~ ar1(t)", DATA, priors={"sigma": stats.halfnorm()})
-    assert "'sigma' is ar1(t)__sigma here" in " ".join(model.notes)
-    for key in ("noise_std", "likelihood__noise_std"):
+@pytest.mark.parametrize(
+    ("likelihood", "response", "word", "term"),
+    [
+        ("gaussian", "y", "sigma", "ar1(t)"),
+        ("student_t", "y", "sigma", "rw1(t)"),
+        ("lognormal", "e", "sigma", "rw1(t)"),
+        ("beta", "share", "phi", "bym2(place,W)"),
+    ],
+)
+def test_a_word_that_may_be_of_a_series_or_of_the_likelihood(likelihood, response, word, term):
+    """It is refused, in whatever holds a term's and the likelihood's; full names do for both."""
+    data = DATA.assign(share=0.5 / DATA.e.max() * DATA.e, place=np.arange(len(DATA)) % 6)
+    both, own = [f"{response} ~ 1", f"{response} ~ {term}"], stats.beta(2, 2)
+    words = {"likelihood": likelihood, "namespace": {"W": np.eye(6, k=1) + np.eye(6, k=-1)}}
+    with pytest.raises(ev.InputError) as caught:
+        ev.compare(both, data, priors={word: own}, **words)
+    several = f"{word!r} is ambiguous: it may be {term}__{word}, likelihood__"
+    assert several in str(caught.value)
+    priors = {f"likelihood__{word}": own, f"{term}__{word}": stats.beta(3, 3)}
+    for formula, given in (both[0], [*priors.items()][:1]), (both[1], priors.items()):
+        model = ev.from_formula(formula, data, priors=dict(given), **words)
+        assert model.hyperparameters.index(f"likelihood__{word}") >= model.hyperparameters.n_kernel
+        assert [*model.table.prior].count("beta(2, 2)") == 1
+        assert [*model.table.prior].count("beta(3, 3)") == len(given) - 1
+
+
+def test_a_column_may_be_called_sigma():
+    for key in ("noise_std", "likelihood__noise_std", "likelihood__sigma"):
         model = ev.from_formula("y ~ ar1(t)", DATA, priors={key: stats.halfnorm()})
         assert model.table.prior["likelihood__noise_std"] == "halfnorm()"
-        assert not model.notes
     model = ev.from_formula("y ~ sigma", DATA.assign(sigma=DATA.x), priors={"sigma": NORM})
     assert model.table.prior["sigma"] == "norm(0, 1)"
     assert not model.notes

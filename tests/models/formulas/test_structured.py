@@ -47,7 +47,7 @@ def test_series(name):
     model = ev.from_formula(f"y ~ {name}(t)", DATA.assign(t=2 * DATA.t + 5))
     where = model.slices[f"{name}(t)"]
     np.testing.assert_array_equal(model.A.toarray()[:, where], indicators(DATA.t, range(10)))
-    values = model.at({"sigma": 0.3})
+    values = model.at({f"{name}(t)__sigma": 0.3})
     own = precisions.ar1(10, 0.5, 0.3) if name == "ar1" else getattr(precisions, name)(10, 0.3)
     np.testing.assert_allclose(values.Q.toarray()[where, where], own.matrix().toarray())
     assert model.names[where][0] == f"{name}(t)[5]"
@@ -143,7 +143,8 @@ def test_maps(name, kind):
     A = indicators(DATA.place, range(6))
     A = A if own.design is None else A @ own.design.toarray()
     np.testing.assert_array_equal(model.A.toarray()[:, where], A)
-    values = model.at({"sigma": 1.0} | ({"phi": 0.5} if name == "bym2" else {}))
+    at = {f"{name}({column},W)__sigma": 1.0}
+    values = model.at(at | ({"phi": 0.5} if name == "bym2" else {}))
     np.testing.assert_allclose(values.Q.toarray()[where, where], own.matrix().toarray())
     first = "u" if column == "area" else "0"
     assert model.names[where][0] == f"{name}({column},W)[{first}]"
