@@ -151,6 +151,11 @@ def read_frame(path: FilePath, sep: str | None = None) -> pd.DataFrame:
     if not isinstance(table.index, pd.RangeIndex):
         text = "its rows have more fields than the header; sep= says what parts them"
         raise InputError(f"cannot read {path}: {text}")
+    if len(table.columns) == 1 and any(mark in str(table.columns[0]) for mark in ",;|\t"):
+        header = shown(table.columns[0])
+        raise InputError(
+            f"cannot read {path}: it has one column, {header}; sep= says what parts them"
+        )
     return table
 
 
@@ -222,11 +227,8 @@ def _choose(
 
 def _no_column(option: str, name: str, columns: list[str]) -> NoReturn:
     listing = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
-    alone = len(columns) == 1 and any(mark in columns[0] for mark in ",;|\t")
-    advice = " (what separates columns? sep= says)" if alone else ""
     raise InputError(
-        f"{option}: there is no column {shown(name)}{suggest(name, columns)} "
-        f"Columns: {listing}{advice}"
+        f"{option}: there is no column {shown(name)}{suggest(name, columns)} Columns: {listing}"
     )
 
 

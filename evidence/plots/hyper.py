@@ -15,7 +15,17 @@ from ..execution.arguments import names as check_names
 from ..execution.lazy import Axes, Figure, pd
 from ..messages import InputError
 from ._given import check_drawn, check_table
-from ._style import INK, SHADES, axes_of, legend, log_ticks, new_figure, short_name, whole_ticks
+from ._style import (
+    INK,
+    SHADES,
+    axes_of,
+    legend,
+    log_ticks,
+    new_figure,
+    nothing,
+    short_name,
+    whole_ticks,
+)
 from .corner import pairs
 from .draws import plot_trace
 
@@ -166,6 +176,8 @@ def plot_intervals(
         Standard deviations beyond which such rows are arrows at the edge: others stay legible.
     """
     ends = [name for name in getattr(table, "columns", ()) if _QUANTILE.fullmatch(str(name))]
+    if ends and not len(table):
+        return nothing(axes_of(ax, 6.4, 1.2), "no common effects or hyperparameters to draw")
     ends = ends if len(ends) == 2 else ["q5", "q95"]
     check_table("table", table, "mean", *ends, *["sd"] * standardised)
     n = len(table)

@@ -97,5 +97,7 @@ def summarise(
     warnings = messages(fits[0].warnings)
     if isinstance(posterior, IntegratedEvidence):
         hyper, warnings = posterior.moments(level), posterior.warnings
-    about = f"{model.formula}: {model.y.size} rows, {model.n} effects"
+    counts = {"row": model.y.size, "effect": model.n}
+    sizes = ", ".join(f"{n} {word}{'s' * (n != 1)}" for word, n in counts.items())
+    about = f"{model.formula}: {sizes}"
     return told(Summary(frame[common], hyper, groups, about, warnings))

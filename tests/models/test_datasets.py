@@ -106,7 +106,7 @@ def test_columns_are_chosen_and_scaled_as_said(table, tmp_path):
 
 BAD = [
     ("a,b\n1,2\n3,4\n", {}, "target: there is no column 'y'. Columns: a, b"),
-    ("a;y\n1;2\n3;4\n", {}, "Columns: a;y (what separates columns? sep= says)"),
+    ("a;y\n1;2\n3;4\n", {}, "it has one column, 'a;y'; sep= says what parts them"),
     ("a,y\n1,1\n", {}, "has 1 row(s) of data; at least 2 are needed"),
     ("a,y\n", {}, "has 0 row(s) of data"),
     ("", {}, "cannot read"),

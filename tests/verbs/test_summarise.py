@@ -97,3 +97,18 @@ def test_intervals_of_another_level():
     assert (wide["q97.5"] > usual.q95).all()
     with pytest.raises(ev.InputError, match="level must be a number above 0 and below 1, got 95"):
         ev.summarise(model, level=95)
+
+
+def test_a_figure_of_no_common_effects_says_so():
+    data = {"y": [1.0, 0.2, 0.4, 1.3], "g": list("aabb")}
+    priors = {"sigma": 1.0, "sd(1|g)": 1.0}
+    summary = ev.summarise(ev.from_formula("y ~ 0 + (1 | g)", data, priors=priors))
+    assert summary.plot().texts[0].get_text() == "no common effects or hyperparameters to draw"
+
+
+def test_a_parameter_with_a_prior_is_told_without_where_a_search_starts():
+    data = {"y": [1.0, 0.2, 0.4, 1.3], "x": [0.0, 1.0, 2.0, 4.0]}
+    for given, told in ({}, "gaussian(noise_std)"), ({"sigma": 0.5}, "gaussian(noise_std=0.5)"):
+        assert ev.from_formula("y ~ x", data, priors=given).describe()["likelihood"] == told
+    robust = ev.from_formula("y ~ x", data, likelihood="student_t", priors={"df": 4.0})
+    assert robust.describe()["likelihood"] == "student_t(df=4, scale)"

@@ -309,5 +309,5 @@ _MEANT = {
     "zero_inflated_negbinomial": "zero_inflated_negative_binomial",
     "hurdle_negbinomial": "hurdle_negative_binomial", "betabinomial": "beta_binomial",
     "log_normal": "lognormal", "loglogistic": "log_logistic",
-    "asym_laplace": "asymmetric_laplace",
+    "asym_laplace": "asymmetric_laplace", "logistic": "bernoulli",
 }  # fmt: skip

@@ -29,7 +29,7 @@ from ...messages import InputError, suggest
 from ...numerics.arrays import Array
 from ..distributions import from_text
 from ..expressions import check_length
-from ..hyperparameters import Hyperparameters
+from ..hyperparameters import Hyperparameters, scalars
 from ..likelihoods.base import Likelihood
 from ..likelihoods.censored import Censored
 from ..likelihoods.predicted import Predicted, Several, predicted
@@ -39,7 +39,7 @@ from ..precisions.joint import Blocks
 from ..priors import Priors
 from ..sparse import SparseModel
 from .calls import FUNCTIONS
-from .families import FAMILIES, Observed, observe
+from .families import FAMILIES, Observed, family_name, observe
 from .jzs import Ratios, Scales, scales_of, standardise, standardised
 from .parse import Parts, check_names, columns, compact_names, parse, split
 from .priors import for_hyperparameters, starts, with_bounds
@@ -238,10 +238,19 @@ class FormulaModel(SparseModel):
         return {
             "formula": self.formula,
             **{f"formula of {name}": text for name, text in self.further.items()},
-            **super().describe(),
+            **(words := super().describe()),
+            "likelihood": self._without_starts(words["likelihood"]),
             "precision": ", ".join(f"{t.name} ({t.precision.n})" for t in self.terms),
             "priors": "; ".join(f"{name} ~ {p}" for name, p in table.prior.items()),
         }
+
+    def _without_starts(self, likelihood: str) -> str:
+        """Its parameters without the values at which a search starts, where they have priors."""
+        free = self.hyperparameters
+        for name, own in zip(free.names[free.n_kernel :], scalars(free.likelihood), strict=True):
+            if self.priors is not None and name in self.priors.names:
+                likelihood = re.sub(rf"\b{own}=[^,()]+", own, likelihood)
+        return likelihood
 
     def __repr__(self) -> str:
         further = "".join(f", {name} ~ {text}" for name, text in self.further.items())
@@ -480,6 +489,8 @@ def _observed(
     """The response, with its trials and bounds."""
     response = _response(own, source)
     trials = _extra(own, "trials", source)
+    if not isinstance(likelihood, Likelihood):
+        family_name(likelihood)  # an error of its own, not of the response
     try:
         observed = observe(response, trials, likelihood, link)
     except InputError as error:

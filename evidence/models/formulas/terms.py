@@ -8,8 +8,9 @@ too, so that predictions need nothing else.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -92,7 +93,7 @@ class Design:
         self._offsets, self._kept = list[int](), np.zeros(0, int)
         self._rows = len(data)
         try:
-            with readable("formula", text, LONGEST), np.errstate(all="ignore"):
+            with readable("formula", text, LONGEST), np.errstate(all="ignore"), _quietly():
                 _check_text(text, own)
                 self._common = design_matrices(text, data, "error", env=Environment([own])).common
                 if self._common is not None:
@@ -154,7 +155,8 @@ class Design:
         if self._common is None:
             return np.zeros((rows, 0))
         try:
-            made = self._common if data is None else self._common.evaluate_new_data(data)
+            with _quietly():
+                made = self._common if data is None else self._common.evaluate_new_data(data)
             matrix = np.asarray(made.design_matrix)
             real = matrix if np.iscomplexobj(matrix) else matrix.astype(float)
         except Exception as error:
@@ -173,6 +175,15 @@ class Design:
         if not self._offsets:
             return np.zeros(self._rows if data is None else len(data))
         return self._matrix(data)[:, self._offsets].sum(axis=1)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what is said of later versions of formulae and pandas."""
+    with warnings.catch_warnings():
+        for kind in (DeprecationWarning, FutureWarning):
+            warnings.simplefilter("ignore", kind)
+        yield
 
 
 def _check_text(text: str, namespace: Mapping[str, Any]) -> None:
@@ -471,7 +482,9 @@ def check_independent(X: Array, names: list[str]) -> None:
     r = np.abs(np.diag(np.linalg.qr(X / size, mode="r")))
     lost = [n for n, d in zip(names[: r.size], r, strict=True) if d < _DEPENDENT] + names[r.size :]
     if lost:
+        n, p = X.shape
+        why = f"{p} of them in {n} row{'s' * (n > 1)} of data" if n < p else "they are collinear"
         raise InputError(
-            f"formula: {', '.join(lost[:_SHOWN])} can be written by the other columns (they are "
-            "collinear): drop them, take center(x), or make them effects of groups, (1 | …)"
+            f"formula: {', '.join(lost[:_SHOWN])} can be written by the other columns ({why}): "
+            "drop them, take center(x), or make them effects of groups, (1 | …)"
         )

@@ -218,6 +218,10 @@ def test_names_of_families(word, name):
     assert observe(DATA.k.to_numpy(), None, word, None).likelihood.name == name
 
 
+def test_a_logistic_regression_is_a_bernoulli_one_by_logits():
+    assert ev.from_formula("b ~ x", DATA, likelihood="logistic").likelihood.name == "logit"
+
+
 def test_trials():
     model = ev.from_formula("s | trials(n) ~ x", DATA, likelihood="binomial")
     assert model.likelihood.n == tuple(DATA.n)

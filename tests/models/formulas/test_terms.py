@@ -243,3 +243,13 @@ def test_a_column_whose_spread_is_lost_beside_its_mean_is_refused():
     with pytest.raises(ev.InputError, match=r"x can be written.*center\(x\)"):
         ev.from_formula("y ~ x", far)
     ev.from_formula("y ~ center(x)", far)
+
+
+def test_later_versions_of_what_formulas_need_are_no_concern_of_a_model(recwarn):
+    data = DATA.assign(kind=pd.Categorical(np.resize(list("uvw"), len(DATA))))
+    model = ev.from_formula("y ~ 0 + bs(x, df=5, intercept=True)", data)
+    other = ev.from_formula("y ~ kind", data)
+    new = data.iloc[:3].assign(kind=pd.Categorical(list("uvw"), categories=list("uvwz")))
+    assert model.design(new).shape == (3, 5)
+    assert other.design(new).shape == (3, 3)
+    assert not recwarn.list
