@@ -389,7 +389,7 @@ def fit(
         summary = summarise(model, result)
         if say:  # hyperparameters stand above
             shown = replace(summary, hyperparameters=summary.hyperparameters[:0])
-            typer.echo("\n" + shown.summary())
+            typer.echo("\n" + _as_typed(shown.summary()))
         return summary
 
     _finish(result, out=out, plot=plot, say=say, drawn=effects)
@@ -440,7 +440,8 @@ def compare(
         texts = [comparison.to_markdown()] * markdown + [comparison.report()] * report
         typer.echo("\n\n".join(texts))
     else:
-        typer.echo(comparison.table.iloc[:, :6].to_string() if quiet else comparison.summary())
+        text = comparison.table.iloc[:, :6].to_string() if quiet else comparison.summary()
+        typer.echo(_as_typed(text))
     _finish(comparison, out=out, plot=plot, say=not plain)
 
 
@@ -479,7 +480,7 @@ def predict(
         table = rows.reset_index(drop=True).join(found)
         text = table.to_csv(out, index=False, float_format=None if out else "%.6g")
     for note in model.notes:
-        typer.echo(f"note: {note}", err=True)
+        typer.echo(_as_typed(f"note: {note}"), err=True)
     if text is not None:
         typer.echo(text, nl=False)
 

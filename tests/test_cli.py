@@ -255,7 +255,7 @@ BAD_OPTIONS = [
     (("--checkpoint", "r.npz", "--out", "r.npz"), "--out: r.npz is --checkpoint already"),
     (("--positive", "2"), "--positive 2 must be one of the two labels of target 'y'"),
     (("--positive", "1", "--likelihood", "gaussian"), "--positive is for likelihood probit, "),
-    (("--sep", ";"), "what separates columns? --sep says"),
+    (("--sep", ";"), "it has one column, 'a,b,y'; --sep says what parts them"),
     (("--sep", ""), "--sep must be"),
     (("--target-se", "-1"), "--target-se must be a positive number, got -1.0"),
     (("--target-se", "nan"), "--target-se must be a positive number, got nan"),
@@ -512,3 +512,23 @@ def test_predictions_stand_beside_the_rows(csv, tmp_path):
     pd.read_csv(csv).rename(columns={"b": "sd"}).to_csv(csv, index=False)
     run("predict", csv, "y ~ a", csv, "--family", "bernoulli", "--out", out)
     assert {"sd", "sd_predicted"} <= {*pd.read_csv(out)}
+
+
+def test_messages_about_regressions_are_of_the_shell(tmp_path):
+    """Options as they are typed, the separator of a table, and rows that are too few."""
+    path, parted = tmp_path / "t.csv", tmp_path / "parted.csv"
+    path.write_text("x,y\n0.1,0\n0.4,1\n0.3,0\n0.9,1\n")
+    parted.write_text("x;y\n1;0\n2;1\n")
+    held = ("--prior", "sigma=0.5")
+    told = run("compare", path, "y ~ 1", *held)
+    assert "for the probability of 1 say --family bernoulli" in told.stdout.replace("\n", " ")
+    unknown = run("fit", path, "y ~ x", "--family", "bernouli")
+    assert_refused(unknown, "--family: unknown family 'bernouli'; did you mean 'bernoulli'?")
+    assert unknown.stderr.startswith("error: --family")
+    message = "it has one column, 'x;y'; --sep says what parts them"
+    assert_refused(run("fit", parted, "y ~ x"), message)
+    path.write_text("x,y\n0.1,0.3\n")
+    assert_refused(
+        run("fit", path, "y ~ x"), "x can be written by the other columns (2 of them in 1 row"
+    )
+    assert "y ~ 1: 1 row, 1 effect\n" in run("fit", path, "y ~ 1", *held).stdout
