@@ -151,7 +151,8 @@ def read_frame(path: FilePath, sep: str | None = None) -> pd.DataFrame:
     if not isinstance(table.index, pd.RangeIndex):
         text = "its rows have more fields than the header; sep= says what parts them"
         raise InputError(f"cannot read {path}: {text}")
-    if len(table.columns) == 1 and any(mark in str(table.columns[0]) for mark in ",;|\t"):
+    alone = not parquet and len(table.columns) == 1
+    if alone and any(mark in table.columns[0] for mark in ",;|\t"):
         header = shown(table.columns[0])
         raise InputError(
             f"cannot read {path}: it has one column, {header}; sep= says what parts them"
