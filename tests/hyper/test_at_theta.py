@@ -144,12 +144,12 @@ def test_modes_far_narrower_than_the_prior_have_an_evidence():
 
 
 @pytest.mark.parametrize(
-    ("wide", "scale", "n", "most"), [(0.53, 3.0, 256, 0.05), (61.0, 0.01, 16, 1.5)]
+    ("wide", "scale", "n", "most"), [(0.53, 3.0, 256, 0.05), (61.0, 0.01, 16, 1e-5)]
 )
 def test_clusters_of_a_robust_regression(wide, scale, n, most):
     """By a grid over what data have in common, Student's t as a mixture of normals. EP has no
-    claim to 7 % of Z in the first case; lattices have no room for the second's likelihood. Four
-    standard errors of 32 estimates."""
+    claim to 7 % of Z in the first case; evenly spaced nodes have no room for the second's
+    likelihood. Four standard errors of 32 estimates."""
     y = np.array([-4.891, 8.116, -5.033, 8.059, -4.88])
     model = ev.GPModel(
         np.arange(5.0), y, f"ConstantKernel(100.0) + WhiteKernel({wide})",
@@ -164,9 +164,6 @@ def test_clusters_of_a_robust_regression(wide, scale, n, most):
     best = ep_at(model, theta)
     free = np.arange(theta.size)
     at = GuidedEvidence(model, free, n, theta[None], (best.sites,), np.eye(theta.size))
-    if most > 0.1:
-        with pytest.raises(NoEvidence, match="too narrow"):
-            guided_estimate(best, n, np.random.default_rng(0), 0.1)
     z = np.exp([at(theta, np.random.default_rng(i))[0] - truth for i in range(32)])
     error = z.std(ddof=1) / np.sqrt(z.size)
-    assert abs(z.mean() - 1.0) < 4.0 * error < most
+    assert abs(z.mean() - 1.0) < 4.0 * error + 1e-6 < most

@@ -212,8 +212,8 @@ def _fixed_points(
             vain = 0 if _add(found, new) or new.converged else vain + 1
     ceiling = model.likelihood.ceiling(model.y)  # between modes EP may promise anything
     found = [reference for reference in found if reference.logz <= ceiling]
-    if _prior_helps(first):
-        # the prior's share has wide tails, and a narrow mode among them is rare
+    if model.prior.design is not None and _prior_helps(first):
+        # its share of a few latent values has wide tails, and a narrow mode among them is rare
         left = [top for top in tops if not any(_reaches(q, top) for q in found)]
         found += [laplace_at(model, top, np.maximum(top.tau, 0.0)) for top in left]
     best = max((reference.logz for reference in found), default=-np.inf)

@@ -74,11 +74,16 @@ class Asked:
     arithmetic fails, once it has worked at another point. It is not asked about no points.
     """
 
+    worked = False
+    """Whether it has, anywhere: no part of what a model is."""
+
     def __init__(
         self, name: str, function: Callable[..., Any], vectorized: bool, names: tuple[str, ...]
     ) -> None:
         self.name, self.function, self.vectorized, self.names = name, function, vectorized, names
-        self.worked = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "worked"}
 
     def outputs(self, failed: object, *given: Array) -> tuple[Any, bool]:
         """What it returns for a batch, and whether that is one output for all; else it is one for
