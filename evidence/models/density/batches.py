@@ -97,4 +97,5 @@ class SharedBatches:
 
 
 def _values(function: Batched, x: Array, stop: Callable[[], bool]) -> Array:
+    function.worked = True  # where the search began
     return function.here(x)

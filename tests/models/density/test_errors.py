@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import pickle
 import re
@@ -15,6 +16,7 @@ from scipy import stats
 import evidence as ev
 from evidence import moves
 from evidence.approximations.density.modes import fit_density_laplace
+from evidence.models.density.batches import _values
 from evidence.models.density.functions import MissingDerivative
 from evidence.models.density.model import refuse_endless
 
@@ -444,3 +446,15 @@ def test_an_error_of_the_users_own_says_what_it_was_called_with(wrong, vectorize
     how = "rows" if vectorized else "one array"
     told = rf"logdensity was called with {how} of 2 numbers, in the order of \('mu', 'sd'\), here"
     assert re.match(told, note)
+
+
+def test_a_worker_may_be_given_points_that_fail_alone():
+    """It has a copy that was never asked, of a function that worked where the search began."""
+
+    def log_p(x):
+        return -math.exp(x[0] ** 2)  # which overflows beyond 26.6
+
+    model = ev.DensityModel(log_p, dim=1)
+    call = copy.deepcopy(model.calls["logdensity"])
+    assert not call.worked
+    assert np.isnan(_values(call, np.array([[30.0], [40.0]]), lambda: False)).all()
