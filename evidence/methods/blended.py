@@ -40,7 +40,8 @@ def over_blend(
         fewest = max(fair_share(problem), screened // judged)
     wanted = max(margin * problem.particles_for(variance), 4.0 * variance, fewest)
     affordable = math.floor(min(left, whole) / islands)
-    n_particles = problem.n_particles or int(min(math.ceil(wanted), max(affordable, 2), most))
+    asked = problem.n_particles or min(math.ceil(wanted), most)
+    n_particles = int(min(asked, max(affordable, 2)))
     problem.clock.meter.idle = (n_particles - 1.0) * (n_particles == affordable)
     settings = {"n_particles": n_particles, "keep": math.ceil(problem.n_draws / islands)}
     job = Job(run_weighted, (Proposed(reference.blend),), settings)

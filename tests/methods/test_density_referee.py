@@ -409,7 +409,8 @@ def test_a_mixture_that_a_search_was_sure_of_is_drawn_from():
 
 
 def test_a_number_of_draws_is_one_of_draws():
-    """With ``n_particles`` a banana was annealed, for up to 90 seconds."""
+    """With ``n_particles`` a banana was annealed, for up to 90 seconds. Where evaluations are for
+    fewer draws there are fewer."""
 
     def banana(x):
         return -0.125 * x[:, 0] ** 2 - 2.0 * (x[:, 1] - 0.5 * x[:, 0] ** 2) ** 2
@@ -418,3 +419,8 @@ def test_a_number_of_draws_is_one_of_draws():
     result = ev.log_evidence(model, n_particles=100, random_seed=0, progressbar=False)
     assert result.settings["draws_per_island"] == 100
     assert abs(result.logz - np.log(2.0 * np.pi)) < 4.0 * result.logz_se
+    words = {"n_particles": 100_000, "max_evaluations": 50_000}
+    limited = ev.log_evidence(model, random_seed=0, progressbar=False, **words)
+    assert sum(limited.evaluations.values()) <= 50_000
+    assert limited.islands.size > 0
+    assert abs(limited.logz - np.log(2.0 * np.pi)) < 4.0 * limited.logz_se

@@ -218,7 +218,8 @@ class Beta(Parametric):
         log_y, log_rest = np.log(y), np.log1p(-y)
         log_phi = np.log(phi)
         constant = log_phi - log_peak(phi) - log_y - log_rest
-        top = 0.5 * (log_phi - log_y - log_rest) - LOG_SQRT_2PI  # where φ is large
+        # the highest density where φ is large: from 1e12 on rounding is 1e-4 nats or more
+        top = 0.5 * (log_phi - log_y - log_rest) - LOG_SQRT_2PI
         return stack(y, phi, log_y, log_rest, log_phi, constant, np.where(phi > 1e12, top, np.inf))
 
     def location(self, y: Array) -> Array:
@@ -279,7 +280,7 @@ class BetaBinomial(Trials):
     def theta(self, y: Array) -> Array:
         """Of μ and 1 - μ there is a power each where there are successes and failures."""
         n, phi = self.parameters(y)
-        phi = np.minimum(phi, 1e90)  # it is binomial long before
+        phi = np.minimum(phi, 1e90)  # it is binomial long before; φ³ must not overflow
         ways = -np.log1p(n) - betaln(n - y + 1.0, y + 1.0)
         powers = (y > 0.0) * np.log(phi) + (y < n) * np.log(phi)
         return stack(y, phi, y, n - y, ways + betaln(phi, n) - gammaln(n) + powers)
